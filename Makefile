@@ -1,0 +1,33 @@
+# Every target is one or two lines: what it does lives in a program that can also be run without make.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# the first Python on PATH that is new enough; `make PYTHON=...` names another
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; do $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done || true)
+BARE = $(or $(PYTHON),$(error no Python 3.11 or newer is on PATH: install one, or name it with `make PYTHON=...`))
+VENV := .venv/bin
+
+.PHONY: help init lock check test toolchain clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+init: ## make .venv from requirements.lock (does nothing when nothing changed)
+	@$(BARE) -m tools.venv
+
+lock: init ## write requirements.lock anew from pyproject.toml
+	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+
+check: init ## lint, format and types
+	@$(VENV)/ruff check && $(VENV)/ruff format --check && $(VENV)/mypy
+
+test: check ## everything that must hold
+	@$(VENV)/pytest
+
+toolchain: ## build or fetch every program that is missing from the cache
+	@$(BARE) -m tools.toolchain
+
+clean: ## remove .venv and caches of Python tools; the toolchain's cache stays
+	@rm -rf .venv .venv.lock .venv.log .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage *.egg-info
