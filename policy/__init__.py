@@ -1,0 +1,1 @@
+"""The security law of gpu-runtime: `baseline` states it, `law` judges by it."""

@@ -30,11 +30,21 @@ TOKEN_EXEMPTIONS: Final[Mapping[str, str]] = {
 }
 """Pods of the platform that may carry a service-account token: value of `app.kubernetes.io/name` -> reason."""
 
-ALLOWED_CAPABILITIES: Final[frozenset[str]] = frozenset()
-"""Nothing may be added after `ALL` is dropped: sshd listens on 2222 and nobody needs a port below 1024."""
+ALLOWED_CAPABILITIES: Final = frozenset({"NET_BIND_SERVICE"})
+"""What may be added after `ALL` is dropped (Pod Security restricted); components of ours add nothing."""
 
 VOLUME_TYPES: Final = frozenset(
-    {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret"},
+    {
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    },
 )
 """Volume sources that reach neither the node's disk nor a network export behind its back (Pod Security restricted)."""
 

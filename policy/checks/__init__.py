@@ -1,0 +1,63 @@
+"""All checks, in the order of their messages."""
+
+from typing import Final
+
+from policy.check import Check
+from policy.checks import (
+    apparmor,
+    capabilities,
+    egress_walls,
+    exposed_services,
+    gpu_requests,
+    host_namespaces,
+    host_paths,
+    host_ports,
+    host_probes,
+    host_process,
+    ingress_walls,
+    namespace_labels,
+    non_root,
+    opaque_kinds,
+    privilege_escalation,
+    privileged,
+    proc_mount,
+    resources,
+    seccomp,
+    selinux,
+    service_account_token,
+    service_links,
+    shared_memory,
+    sysctls,
+    unknown_fields,
+    volume_types,
+)
+
+ALL: Final[tuple[Check, ...]] = (
+    opaque_kinds,
+    unknown_fields,
+    privileged,
+    host_namespaces,
+    host_paths,
+    host_process,
+    host_ports,
+    host_probes,
+    volume_types,
+    privilege_escalation,
+    capabilities,
+    non_root,
+    seccomp,
+    apparmor,
+    selinux,
+    proc_mount,
+    sysctls,
+    service_account_token,
+    service_links,
+    resources,
+    gpu_requests,
+    shared_memory,
+    namespace_labels,
+    exposed_services,
+    egress_walls,
+    ingress_walls,
+)
+"""A rule that is missing here does not exist; a test demands every file."""

@@ -1,0 +1,50 @@
+"""A pod is nobody to the Kubernetes API, but for the few of the platform that must ask it."""
+
+from collections.abc import Iterator
+
+from policy.baseline import TOKEN_EXEMPTIONS
+from policy.check import Framework, Severity
+from policy.field import Finding
+from policy.objects import Object, Pod, World
+
+ID = "service-account-token"
+SEVERITY = Severity.HIGH
+DESCRIPTION = f"No pod carries a service-account token, save the platform's {', '.join(sorted(TOKEN_EXEMPTIONS))}."
+REMEDIATION = "Set automountServiceAccountToken to false on pods and ServiceAccounts, and project no token."
+FRAMEWORKS = {Framework.NSA: "C-0034", Framework.CIS: "5.1.6"}
+
+EXEMPTION_LABEL = "app.kubernetes.io/name"
+"""The label by which `TOKEN_EXEMPTIONS` names a pod; it counts in the platform's namespace only."""
+
+
+def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
+    """Yield pods, ServiceAccounts and Secrets that hand out a token."""
+    for thing in world.objects:
+        if thing.pod is not None and not (thing.home in world.platform and _exempt(thing.pod)):
+            yield from ((thing, finding) for finding in _mounted(thing.pod))
+        yield from ((thing, finding) for finding in _granted(thing))
+
+
+def _exempt(pod: Pod) -> bool:
+    name = pod.labels[EXEMPTION_LABEL].value
+    return isinstance(name, str) and name in TOKEN_EXEMPTIONS
+
+
+def _mounted(pod: Pod) -> Iterator[Finding]:
+    flag = pod.spec["automountServiceAccountToken"]
+    if flag.value is not False:
+        yield flag.refuse(pod.who, "set it to false")
+    for volume in pod.spec["volumes"].each():
+        for source in volume["projected"]["sources"].each():
+            token = source["serviceAccountToken"]
+            if token.value is not None:
+                yield Finding(token.path, f"volume {volume['name'].said}: projects a service-account token; remove it")
+
+
+def _granted(thing: Object) -> Iterator[Finding]:
+    if thing.is_a("", "ServiceAccount"):
+        flag = thing.root["automountServiceAccountToken"]
+        if flag.value is not False:
+            yield flag.refuse("service account", "set it to false; a pod that needs a token says so itself")
+    if thing.is_a("", "Secret") and thing.root["type"].value == "kubernetes.io/service-account-token":
+        yield thing.root["type"].refuse("secret", "remove it: such a token never expires")

@@ -1,0 +1,64 @@
+"""Shared memory is memory: it is sized, and a GPU program gets some."""
+
+from collections.abc import Iterator
+
+from policy.baseline import SHM_PATH, is_gpu_resource
+from policy.check import Framework, Severity
+from policy.field import Field, Finding
+from policy.objects import Container, Object, Pod
+from policy.plain import UNKNOWN
+from policy.quantity import quantity
+
+ID = "shared-memory"
+SEVERITY = Severity.MEDIUM
+DESCRIPTION = f"Volumes in memory have a size within their container's memory limit; GPU containers have {SHM_PATH} so."
+REMEDIATION = f"Mount an emptyDir {{medium: Memory, sizeLimit: half of the memory limit}} at {SHM_PATH}."
+FRAMEWORKS = {Framework.GPU: "shm", Framework.SYSTEM_A: "1.7"}
+
+
+def violations(thing: Object) -> Iterator[Finding]:
+    """Yield unsized and oversized volumes in memory, and containers whose /dev/shm is none or another volume."""
+    if thing.pod is None:
+        return
+    volumes = {volume["name"].value: volume for volume in thing.pod.spec["volumes"].each()}
+    for volume in volumes.values():
+        if volume["emptyDir"]["medium"].value in ("Memory", UNKNOWN):
+            yield from _sized(thing.pod, volume)
+    for container in thing.containers:
+        yield from _shm(container, volumes)
+
+
+def _sized(pod: Pod, volume: Field) -> Iterator[Finding]:
+    who, size = f"volume {volume['name'].said}", volume["emptyDir"]["sizeLimit"]
+    amount = quantity(size.value)
+    if amount is None or amount <= 0:
+        yield size.refuse(who, "give it a size: memory without one is the node's")
+        return
+    for container in pod.containers:
+        limit = container.field["resources"]["limits"]["memory"]
+        most = quantity(limit.value)
+        if _mounts(container, volume) and limit.value is not None and (most is None or amount > most):
+            yield size.refuse(who, f"it must not be above the memory limit of {container.who}, {limit.said}")
+
+
+def _mounts(container: Container, volume: Field) -> bool:
+    return any(
+        mount["name"].value in (volume["name"].value, UNKNOWN) for mount in container.field["volumeMounts"].each()
+    )
+
+
+def _shm(container: Container, volumes: dict[object, Field]) -> Iterator[Finding]:
+    mounts = [mount for mount in container.field["volumeMounts"].each() if _is_shm(mount["mountPath"])]
+    for mount in mounts:
+        volume = volumes.get(mount["name"].value)
+        if volume is None or volume["emptyDir"]["medium"].value != "Memory":
+            yield mount["name"].refuse(container.who, f"{SHM_PATH} must be an emptyDir with medium Memory")
+    if not mounts and any(is_gpu_resource(name) for name, _ in container.field["resources"]["limits"].pairs()):
+        mount_list = container.field["volumeMounts"]
+        yield Finding(
+            mount_list.path, f"{container.who}: has a GPU and no {SHM_PATH}; mount a sized emptyDir in memory"
+        )
+
+
+def _is_shm(path: Field) -> bool:
+    return path.value is UNKNOWN or (isinstance(path.value, str) and path.value.rstrip("/") == SHM_PATH)
