@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from policy.field import Finding
 from policy.objects import Object, World
@@ -53,7 +53,6 @@ class Rule(Protocol):
         """The lists it belongs to -> its number or name there."""
 
 
-@runtime_checkable
 class ObjectCheck(Rule, Protocol):
     """A check that one object alone decides."""
 
@@ -61,7 +60,6 @@ class ObjectCheck(Rule, Protocol):
         """Yield what is wrong in *thing*."""
 
 
-@runtime_checkable
 class SetCheck(Rule, Protocol):
     """A check that only all objects together decide."""
 
@@ -70,3 +68,13 @@ class SetCheck(Rule, Protocol):
 
 
 Check = ObjectCheck | SetCheck
+
+
+def is_object_check(check: Check) -> TypeGuard[ObjectCheck]:
+    """Say whether one object alone decides *check*."""
+    return hasattr(check, "violations")
+
+
+def is_set_check(check: Check) -> TypeGuard[SetCheck]:
+    """Say whether only all objects together decide *check*."""
+    return hasattr(check, "set_violations")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from policy.check import Check, ObjectCheck, SetCheck, Severity
+from policy.check import Check, Severity, is_object_check, is_set_check
 from policy.checks import ALL
 from policy.field import Finding
 from policy.objects import Object, World, objects
@@ -53,7 +53,7 @@ def _all_objects(manifests: Iterable[Any]) -> list[Object]:
 
 
 def _each(things: Iterable[Object], checks: Sequence[Check]) -> Iterator[tuple[int, Violation]]:
-    mine = [check for check in checks if isinstance(check, ObjectCheck)]
+    mine = [check for check in checks if is_object_check(check)]
     for thing in things:
         for check in mine:
             for finding in check.violations(thing):
@@ -63,7 +63,7 @@ def _each(things: Iterable[Object], checks: Sequence[Check]) -> Iterator[tuple[i
 def _together(things: Sequence[Object], checks: Sequence[Check]) -> Iterator[tuple[int, Violation]]:
     world = World(things)
     for check in checks:
-        if isinstance(check, SetCheck):
+        if is_set_check(check):
             for thing, finding in check.set_violations(world):
                 yield thing.source, _violation(check, thing, finding)
 

@@ -1,7 +1,7 @@
 """Know every field of every built-in kind, so that a misspelt one is refused and not dropped by the API server.
 
 `fields.json` is made from the models of the lightkube-models package in requirements.lock, by
-`python -m policy.vocabulary`. The pack reads the file because importing the models would cost half a second at each start.
+`python -m policy.vocabulary`. The pack reads the file because importing the models costs half a second at each start.
 """
 
 import json
