@@ -6,7 +6,7 @@ from typing import Literal
 
 from policy.field import Field, Finding
 from policy.objects import Object, World
-from policy.selectors import breadth, selects
+from policy.selection import breadth, selects
 
 Direction = Literal["Egress", "Ingress"]
 
