@@ -1,0 +1,71 @@
+"""One image by its Containerfile, through Debian's buildah: nothing running, nothing left on the machine but the archive."""
+
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tools import toolchain
+from tools.images.store import step
+from tools.shell import ToolError
+
+PREFIX = "localhost/gpu-runtime"
+"""Names that no registry serves: an image of ours that was not loaded is never looked for elsewhere."""
+
+PRIVATE = 'mkdir -p /var/lib/containers && mount --bind "$0" /var/lib/containers && exec "$@"'
+"""buildah keeps a cache in /var/lib/containers whatever it is told; it gets one that goes with the build."""
+
+
+def build_archive(name: str, context: Path, bases: Mapping[str, Path], work: Path) -> tuple[Path, str]:
+    """Build *context* with *bases* (build argument → OCI archive) and return (OCI archive in *work*, reference).
+
+    The archive's only image carries the reference, `localhost/gpu-runtime/<name>@sha256:<digest>`, in the annotation by
+    which containerd names what it imports. Raises ToolError when this machine cannot build, or the build fails.
+    """
+    _must_be_root()
+    toolchain.ensure_debian("buildah")
+    arguments = [f"--build-arg={argument}=oci-archive:{archive}" for argument, archive in bases.items()]
+    options = ["--isolation=chroot", "--timestamp=0", "--format=oci", "--layers=false"]
+    _buildah(work, f"{name} image", "build", *options, *arguments, f"--tag={PREFIX}/{name}", str(context))
+    _buildah(work, f"{name} archive", "push", f"{PREFIX}/{name}", f"oci:{work / 'layout'}:latest")
+    reference = _name_image(work / "layout", name)
+    archive = work / "image.tar"
+    _pack(work / "layout", archive)
+    return archive, reference
+
+
+def _must_be_root() -> None:
+    if os.geteuid():
+        raise ToolError("images are built as root (buildah makes root file systems): run this with sudo, or as root")
+
+
+def _buildah(work: Path, label: str, command: str, *arguments: str) -> None:
+    for folder in ("lib", "tmp"):
+        (work / folder).mkdir(exist_ok=True)
+    storage = ["--storage-driver=vfs", f"--root={work / 'storage'}", f"--runroot={work / 'run'}"]
+    private = ["unshare", "--mount", "sh", "-c", PRIVATE, work / "lib"]
+    step([*private, "buildah", *storage, command, *arguments], label, env=os.environ | {"TMPDIR": str(work / "tmp")})
+
+
+def _name_image(layout: Path, name: str) -> str:
+    """Write the image's reference into the *layout*'s index and return it."""
+    index: dict[str, Any] = json.loads((layout / "index.json").read_text())
+    (image,) = index["manifests"]
+    reference = f"{PREFIX}/{name}@{image['digest']}"
+    image["annotations"] = {"io.containerd.image.name": reference}
+    (layout / "index.json").write_text(json.dumps(index))
+    return reference
+
+
+def _pack(layout: Path, archive: Path) -> None:
+    """Write *layout* as a tar file that depends on its content alone."""
+    with tarfile.open(archive, "w") as tar:
+        for file in sorted(path for path in layout.rglob("*") if path.is_file()):
+            entry = tarfile.TarInfo(str(file.relative_to(layout)))
+            entry.size = file.stat().st_size
+            with file.open("rb") as content:
+                tar.addfile(entry, content)
+    shutil.rmtree(layout)

@@ -1,0 +1,123 @@
+"""What comes from Debian: OpenSSH's source package and a small root file system, by this machine's own sources."""
+
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tools import toolchain
+from tools.images.store import step, work_folder
+from tools.shell import ToolError
+
+SUITES = ("{}", "{}-updates", "{}-security")
+"""Of the release that this machine runs; backports and the archives of others would bring other versions."""
+
+BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "patch", "dpkg-dev", "musl-tools", "linux-libc-dev")
+
+ROOT_PACKAGES = ("usr-is-merged", "python3", "media-types", "procps")
+"""usr-is-merged and media-types are the small ones of two packages that would do."""
+
+LEFT_OUT = ("doc", "man", "locale", "info")
+"""Folders of /usr/share that nobody reads in a container."""
+
+
+def codename() -> str:
+    """Return the name of the Debian release that this machine runs."""
+    release = Path("/etc/os-release").read_text()
+    if not (found := re.search(r"^VERSION_CODENAME=(\w+)$", release, re.MULTILINE)):
+        raise ToolError("images are built on Debian (or a system made from it): /etc/os-release names no release here")
+    return found[1]
+
+
+def repositories(types: str, apt: Path = Path("/etc/apt")) -> str:
+    """Return the Debian archives that apt uses on this machine as sources of *types* ("deb", "deb-src")."""
+    wanted = {suite.format(codename()) for suite in SUITES}
+    stanzas = [text for entry in _entries(apt) if (text := _narrowed(entry, wanted, types))]
+    if not stanzas:
+        raise ToolError(f"apt on this machine has no source for {codename()}; {apt} should name one")
+    return "\n\n".join(stanzas) + "\n"
+
+
+def fetch_source(package: str, folder: Path) -> Path:
+    """Unpack the newest source *package* below *folder*, with Debian's patches applied, and return where it lies."""
+    for part in ("parts", "lists/partial", "cache/archives/partial"):
+        (folder / "apt" / part).mkdir(parents=True)
+    (folder / "apt/parts/debian.sources").write_text(repositories("deb-src"))
+    apt_get = ["apt-get", "-q", *_private_apt(folder / "apt")]
+    step([*apt_get, "update"], f"{package} index", cwd=folder)
+    step([*apt_get, "source", "--download-only", package], f"{package} download", cwd=folder)
+    (description,) = folder.glob("*.dsc")
+    step(["dpkg-source", "-x", description, "source"], f"{package} unpack", cwd=folder)
+    return folder / "source"
+
+
+def make_openssh(recipe: Path, into: Path) -> None:
+    """Fill *into* with static OpenSSH programs from Debian's source, by the script in folder *recipe*."""
+    toolchain.ensure_debian(*BUILD_PACKAGES)
+    with work_folder(into / "work") as work:
+        source = fetch_source("openssh", work)
+        step([recipe / "build", source, into], "openssh build")
+
+
+def copy_static(into: Path) -> None:
+    """Fill *into* with Debian's static busybox, also as `sh`, and tini."""
+    toolchain.ensure_debian("busybox-static", "tini")
+    shutil.copy("/bin/busybox", into / "busybox")
+    shutil.copy("/usr/bin/tini-static", into / "tini")
+    (into / "sh").symlink_to("busybox")
+
+
+def make_root(into: Path) -> None:
+    """Write root.tar, the file system of a small Debian with Python, into folder *into*."""
+    toolchain.ensure_debian("mmdebstrap")
+    sources = into / "debian.sources"
+    sources.write_text(repositories("deb"))
+    excludes = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in LEFT_OUT]
+    hooks = ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", '--aptopt=APT::Install-Recommends "false"']
+    include = f"--include={','.join(ROOT_PACKAGES)}"
+    command = ["mmdebstrap", "--variant=essential", *hooks, include, *excludes]
+    step([*command, codename(), into / "root.tar", sources], "debian root")
+    sources.unlink()
+
+
+def _private_apt(folder: Path) -> Iterator[str]:
+    """Options with which apt touches nothing of this machine's own state."""
+    settings = {"Etc::sourcelist": "/dev/null", "Etc::sourceparts": folder / "parts"}
+    settings |= {"State::Lists": folder / "lists", "Cache": folder / "cache"}
+    for name, value in settings.items():
+        yield from ("-o", f"Dir::{name}={value}")
+    yield from ("-o", "APT::Sandbox::User=root")  # the cache may lie in a home that apt's own user cannot enter
+
+
+def _entries(apt: Path) -> Iterator[dict[str, str]]:
+    """Yield every source of apt as the fields of deb822, whichever of apt's two forms it is written in."""
+    folder = apt / "sources.list.d"
+    for file in [apt / "sources.list", *sorted(folder.glob("*.list"))]:
+        if file.exists():
+            yield from _one_line(file.read_text().splitlines())
+    for file in sorted(folder.glob("*.sources")):
+        text = re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE)
+        yield from (dict(_fields(stanza)) for stanza in re.split(r"\n\s*\n", text.strip()))
+
+
+def _fields(stanza: str) -> Iterator[tuple[str, str]]:
+    for field in re.split(r"\n(?=\S)", stanza):
+        name, _, value = field.partition(":")
+        yield name.strip().title(), value.strip("\n").lstrip(" ")
+
+
+def _one_line(lines: Iterable[str]) -> Iterator[dict[str, str]]:
+    for line in lines:
+        if found := re.match(r"deb\s+(?:\[(?P<options>[^]]*)]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<parts>[^#]+)", line):
+            options = dict(word.partition("=")[::2] for word in (found["options"] or "").split())
+            known = {name.title(): value for name, value in options.items() if name in ("signed-by", "trusted")}
+            yield {"Types": "deb", "Uris": found["uri"], "Suites": found["suite"], "Components": found["parts"]} | known
+
+
+def _narrowed(entry: dict[str, str], wanted: set[str], types: str) -> str:
+    """Return *entry* with only the *wanted* suites, or nothing when it has none of them or is switched off."""
+    suites = [suite for suite in entry.get("Suites", "").split() if suite.rstrip("/") in wanted]
+    if not suites or entry.get("Enabled", "yes").lower() == "no" or "deb" not in entry.get("Types", "").split():
+        return ""
+    fields = entry | {"Types": types, "Suites": " ".join(suites)}
+    return "\n".join(f"{name}: {value}" for name, value in fields.items())

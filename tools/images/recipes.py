@@ -1,0 +1,69 @@
+"""Our images, as data: where the Containerfile lies, what is put beside it, and what it is built on."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools import toolchain
+from tools.images import debian
+from tools.images.store import key_of, key_of_files
+
+ROOT = Path(__file__).parents[2]
+"""The repository."""
+
+FRP = ("frps", "frpc")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files that a Containerfile takes from `parts/<name>/` and that are made by other means.
+
+    *key* says what they depend on; *make* fills an empty folder with them. Packages of Debian are no part of a key:
+    they are taken as they are on the day, and anew with `--refresh`.
+    """
+
+    name: str
+    key: Callable[[], str]
+    make: Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One image: the *folder* with its Containerfile is the build context; *bases* are images, by build argument."""
+
+    folder: str
+    about: str
+    parts: tuple[Part, ...] = ()
+    bases: Mapping[str, str] = field(default_factory=dict)
+
+    def context(self) -> Path:
+        """Return the folder with the Containerfile."""
+        return ROOT / self.folder
+
+
+def _from_debian(name: str, make: Callable[[Path], None], *inputs: Path) -> Part:
+    script = Path(debian.__file__)
+    return Part(name, lambda: key_of(debian.codename(), key_of_files(script, *inputs)), make)
+
+
+def _copy_frp(into: Path) -> None:
+    for program in toolchain.ensure(*FRP).values():
+        shutil.copy(program, into)
+
+
+OPENSSH_SOURCES = (ROOT / "images/ssh-bundle/openssh", ROOT / "images/ssh-bundle/as-given.c")
+
+OPENSSH = _from_debian("openssh", lambda into: debian.make_openssh(OPENSSH_SOURCES[0], into), *OPENSSH_SOURCES)
+STATIC = _from_debian("static", debian.copy_static)
+DEBIAN = _from_debian("debian", debian.make_root)
+FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
+
+RECIPES: Mapping[str, Recipe] = {
+    "bundle": Recipe("images/ssh-bundle", "static sshd and tools, for any unit's container", (OPENSSH, STATIC)),
+    "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
+    "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
+    "gate": Recipe("services/gate", "admits tunnels", bases={"BASE": "python"}),
+    "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
+}
+"""In the order in which they are built: a base comes before what stands on it."""
