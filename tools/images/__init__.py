@@ -1,9 +1,9 @@
-"""Images: each built once by its Containerfile into an OCI archive in the cache, and again only when its inputs change.
+"""Images: each built once by its Containerfile into an OCI archive in the cache, anew only when its inputs change.
 
-`build("gate")["gate"]` is an `Image`: its `ref`, `localhost/gpu-runtime/gate@sha256:…`, is what a pod says once `archive`
-was imported into the node's containerd. An image is a row of `tools.images.recipes`: a folder with a Containerfile,
-which is the build context. There it finds `parts/<part>/…`, files made by other means, and as build arguments the images
-that it stands on, for example::
+`build("gate")["gate"]` is an `Image`: its `ref`, `localhost/gpu-runtime/gate@sha256:…`, is what a pod says once
+`archive` was imported into the node's containerd. An image is a row of `tools.images.recipes`: a folder with a
+Containerfile, which is the build context. There it finds `parts/<part>/…`, files made by other means, and as build
+arguments the images that it stands on, for example::
 
     ARG BASE
     ARG FRP

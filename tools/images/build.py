@@ -78,7 +78,7 @@ def _push(image: Image, registry: str) -> str:
 def _with_bases(names: Iterable[str]) -> list[str]:
     """Return *names* and what they stand on, in the order of building."""
     needed = set(names)
-    for name in reversed(RECIPES):
+    for name in reversed(list(RECIPES)):
         if name in needed:
             needed.update(RECIPES[name].bases.values())
     return [name for name in RECIPES if name in needed]
@@ -119,9 +119,7 @@ def _key(recipe: Recipe, parts: Mapping[str, Path], bases: Mapping[str, Image]) 
     return key_of(how, *((folder / DIGEST).read_text() for folder in parts.values()), *stands_on)
 
 
-def _fill(
-    work: Path, name: str, recipe: Recipe, parts: Mapping[str, Path], bases: Mapping[str, Image]
-) -> None:
+def _fill(work: Path, name: str, recipe: Recipe, parts: Mapping[str, Path], bases: Mapping[str, Image]) -> None:
     """Leave the archive and the reference, and nothing else, in folder *work*."""
     context = work / "context"
     _copy(recipe.context(), context)

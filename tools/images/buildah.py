@@ -1,4 +1,4 @@
-"""One image by its Containerfile, through Debian's buildah: nothing running, nothing left on the machine but the archive."""
+"""One image by its Containerfile, through Debian's buildah: no service, and nothing is left but an archive."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def _buildah(work: Path, label: str, command: str, *arguments: str) -> None:
     for folder in ("lib", "tmp"):
         (work / folder).mkdir(exist_ok=True)
     storage = ["--storage-driver=vfs", f"--root={work / 'storage'}", f"--runroot={work / 'run'}"]
-    private = ["unshare", "--mount", "sh", "-c", PRIVATE, work / "lib"]
+    private: list[str | Path] = ["unshare", "--mount", "sh", "-c", PRIVATE, work / "lib"]
     step([*private, "buildah", *storage, command, *arguments], label, env=os.environ | {"TMPDIR": str(work / "tmp")})
 
 

@@ -17,6 +17,9 @@ BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "patch", "dpkg-dev", "musl-tools",
 ROOT_PACKAGES = ("usr-is-merged", "python3", "media-types", "procps")
 """usr-is-merged and media-types are the small ones of two packages that would do."""
 
+ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<parts>[^#]*[^#\s])")
+"""apt's older form of a source."""
+
 LEFT_OUT = ("doc", "man", "locale", "info")
 """Folders of /usr/share that nobody reads in a container."""
 
@@ -108,7 +111,7 @@ def _fields(stanza: str) -> Iterator[tuple[str, str]]:
 
 def _one_line(lines: Iterable[str]) -> Iterator[dict[str, str]]:
     for line in lines:
-        if found := re.match(r"deb\s+(?:\[(?P<options>[^]]*)]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<parts>[^#]+)", line):
+        if found := ONE_LINE.match(line):
             options = dict(word.partition("=")[::2] for word in (found["options"] or "").split())
             known = {name.title(): value for name, value in options.items() if name in ("signed-by", "trusted")}
             yield {"Types": "deb", "Uris": found["uri"], "Suites": found["suite"], "Components": found["parts"]} | known

@@ -84,7 +84,8 @@ def step(argv: Iterable[str | Path], label: str, *, cwd: Path | None = None, env
     except FileNotFoundError as error:
         raise ToolError(f"{label}: there is no program {words[0]} on this machine") from error
     if code:
-        raise ToolError("\n  ".join([f"{label} failed ({words[0]} ended with {code}); all of it: {log}", *tail(log, 8)]))
+        said = "\n  ".join(["", *tail(log, 8)])
+        raise ToolError(f"{label} failed: {words[0]} ended with {code}; the whole log is {log}{said}")
 
 
 def _make(folder: Path, work: Path, make: Callable[[Path], None]) -> None:
