@@ -49,10 +49,11 @@ def connect(proxy: tuple[str, int], host: str, port: str) -> tuple[socket.socket
     where = f"{proxy[0]}:{proxy[1]}"
     try:
         tunnel = socket.create_connection(proxy, CONNECT_SECONDS)
-        tunnel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        tunnel.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode("ascii"))
-        head, rest = _answer(tunnel)
+        try:
+            rest = _ask(tunnel, host, port, where)
+        except BaseException:
+            tunnel.close()
+            raise
     except socket.gaierror:
         raise RefusedError(f"{proxy[0]} has no address: is the name right, and does this network know it?") from None
     except socket.timeout:  # noqa: UP041 - before Python 3.10 it was not TimeoutError, and this runs on users' machines
@@ -61,9 +62,17 @@ def connect(proxy: tuple[str, int], host: str, port: str) -> tuple[socket.socket
         raise RefusedError(f"{host!r} is not a host name") from None
     except OSError as error:
         raise RefusedError(f"cannot reach {where}: {error.strerror or error}") from None
-    _must_be_open(head, host, where)
     tunnel.settimeout(None)
     return tunnel, rest
+
+
+def _ask(tunnel: socket.socket, host: str, port: str, where: str) -> bytes:
+    tunnel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    tunnel.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode("ascii"))
+    head, rest = _answer(tunnel)
+    _must_be_open(head, host, where)
+    return rest
 
 
 def _answer(tunnel: socket.socket) -> tuple[bytes, bytes]:

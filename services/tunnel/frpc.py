@@ -66,6 +66,7 @@ class Frpc:
     admin: Admin
     folder: Path
     announced: bool = False
+    stale: bool = False
     look_due: float = 0.0
     link: Link = Link.UNKNOWN
     reason: str = field(default="", repr=False)
@@ -75,6 +76,16 @@ class Frpc:
         self.link, self.reason = link_of(_status(self.admin), self.wanted.unit.host)
         self.announced = self.announced or self.link is Link.ANNOUNCED
         return self.link
+
+    def expire(self) -> None:
+        """Let this frpc live for as long as it is logged in, and not log in again with what it was started with.
+
+        frpc keeps trying with the token and metadata of its start; but it reads the CA anew for each login.
+        """
+        if not self.stale:
+            self.stale = True
+            (self.folder / "ca.crt").unlink(missing_ok=True)
+            event("outdated", server=self.server.name, reason="what changed is used at the next login")
 
     def end(self) -> None:
         """End the process, wait for it, and remove its files."""

@@ -37,9 +37,9 @@ def should_restart(frpc: Frpc, wanted: Wanted) -> bool:
     """
     if frpc.wanted.unit != wanted.unit:
         return True
-    if frpc.link is Link.REFUSED and not frpc.announced:
-        return True
-    return frpc.wanted.access != wanted.access and frpc.link in (Link.DOWN, Link.REFUSED)
+    if frpc.link is Link.REFUSED:
+        return frpc.stale or not frpc.announced
+    return frpc.stale and frpc.link is Link.DOWN
 
 
 @dataclass
@@ -112,6 +112,8 @@ class Supervisor:
         if now < frpc.look_due:
             return
         self._look(frpc)
+        if frpc.wanted.access != wanted.access:
+            frpc.expire()
         settled = frpc.link is Link.ANNOUNCED and frpc.wanted == wanted
         frpc.look_due = now + (SETTLED_SECONDS if settled else LOOK_SECONDS)
         if should_restart(frpc, wanted):

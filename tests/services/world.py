@@ -1,0 +1,409 @@
+"""What the services' tests stand on: certificates, processes whose output is read, a stand-in for sshd, frp."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import socketserver
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from gate.capability import capability, stack_key
+from gate.claim import Claim
+from tunnel.wanted import Access, Server, Unit, Wanted
+from typing_extensions import override
+
+from tools.toolchain import ensure
+
+Found = TypeVar("Found")
+
+ROOT = Path(__file__).parents[2]
+
+GATE_KEY = bytes(range(32))
+OTHER_KEY = bytes(range(32, 64))
+TOKEN = "token-of-this-test-and-of-no-other"
+OWNER = "dev"
+SUFFIX = "ssh.example.test"
+
+
+def wait_for(look: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
+    """Return the first true answer of *look*; fail with *what* after *seconds*."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := look():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+def holds(look: Callable[[], bool], what: str, seconds: float = 2.5) -> None:
+    """Fail with *what* as soon as *look* is false within *seconds*."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert look(), what
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A CA in *folder*, which issues certificates there."""
+
+    folder: Path
+    name: str = "ca"
+    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+
+    @cached_property
+    def ca(self) -> Path:
+        """The CA's certificate."""
+        return self._write(self.name, self._certificate(self.name, self.key, ca=True), self.key)[0]
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        """Issue a server certificate for *name* and 127.0.0.1; return the files of certificate and key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        return self._write(f"{self.name}-{name}", self._certificate(name, key, ca=False), key)
+
+    def _certificate(self, name: str, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]))
+            .issuer_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, self.name)]))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+        )
+        if not ca:
+            names = [x509.DNSName(name), x509.IPAddress(ip_address("127.0.0.1"))]
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self.key, hashes.SHA256())
+
+    def _write(self, name: str, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> tuple[Path, Path]:
+        cert, private = self.folder / f"{name}.crt", self.folder / f"{name}.key"
+        pem = serialization.Encoding.PEM
+        cert.write_bytes(certificate.public_bytes(pem))
+        private.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        return cert, private
+
+
+@dataclass
+class Process:
+    """A started program; what it writes is in *output*."""
+
+    argv: list[str]
+    output: Path
+    env: dict[str, str] = field(default_factory=dict)
+    popen: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        with self.output.open("ab") as out:
+            self.popen = subprocess.Popen(self.argv, stdout=out, stderr=subprocess.STDOUT, env=self.env)
+
+    @property
+    def text(self) -> str:
+        """Everything written so far."""
+        return self.output.read_text(errors="replace")
+
+    def says(self, text: str) -> bool:
+        """Tell whether *text* has been written."""
+        return text in self.text
+
+    def events(self, name: str = "") -> list[dict[str, Any]]:
+        """Return the JSON lines written so far, those of the event *name* if given."""
+        lines = [json.loads(line) for line in self.text.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in lines if name in ("", line["event"])]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Signal the program and wait for its end."""
+        if self.popen.poll() is None:
+            self.popen.send_signal(number)
+        return self.popen.wait(15)
+
+
+def python(module: str, *argv: str, output: Path) -> Process:
+    """Start one of our services as its container does."""
+    env = {"PYTHONPATH": str(ROOT / "services"), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    return Process([sys.executable, "-P", "-s", "-m", module, *argv], output, env)
+
+
+class Echo(socketserver.ThreadingTCPServer):
+    """Stands in for sshd: sends a banner, then back whatever comes."""
+
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, port: int = 0, banner: bytes = b"SSH-2.0-echo\r\n") -> None:
+        super().__init__(("127.0.0.1", port), _EchoHandler)
+        self.banner = banner
+        self.port = int(self.server_address[1])
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    def end(self) -> None:
+        """Accept no more; connections that are open live on."""
+        self.shutdown()
+        self.server_close()
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that leave."""
+
+
+class _EchoHandler(socketserver.BaseRequestHandler):
+    server: Echo
+
+    @override
+    def handle(self) -> None:
+        self.request.sendall(self.server.banner)
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+
+
+def claim(unit: str = "trainer", namespace: str = "lab-a", owner: str = OWNER) -> Claim:
+    """Return what the unit of that name rightly claims."""
+    return Claim(owner, namespace, unit, f"{unit}.{namespace}.{SUFFIX}")
+
+
+def metas(said: Claim, key: bytes = GATE_KEY) -> dict[str, str]:
+    """Return frp metadata for *said* with its capability under the gate key *key*."""
+    return {**asdict(said), "capability": capability(stack_key(key, said.owner), said)}
+
+
+@dataclass
+class Gate:
+    """A running gate and how to ask it."""
+
+    folder: Path
+    authority: Authority
+    owners: tuple[str, ...] = (OWNER,)
+    port: int = field(default_factory=free_port)
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.set_keys(GATE_KEY)
+        self.start()
+
+    def set_keys(self, *keys: bytes) -> None:
+        """Swap the key file as the kubelet does."""
+        fresh = self.folder / "key.new"
+        fresh.write_text("".join(key.hex() + "\n" for key in keys))
+        fresh.replace(self.folder / "key")
+
+    def start(self) -> None:
+        """Start the gate and wait until it answers."""
+        cert, key = self.authority.issue("gate")
+        owners = [arg for owner in self.owners for arg in ("--owner", owner)]
+        files = ["--key-file", f"{self.folder}/key", "--cert-file", str(cert), "--private-key-file", str(key)]
+        listen = ["--listen", f"127.0.0.1:{self.port}", "--drain-seconds", "0.2"]
+        self.process = python("gate", *listen, *files, *owners, output=self.folder / "gate.log")
+        wait_for(self._is_up, "the gate answers")
+
+    def _is_up(self) -> bool:
+        with contextlib.suppress(OSError):
+            return self.request("GET", "/healthz")[0] == http.HTTPStatus.OK
+        return False
+
+    def connect(self) -> ssl.SSLSocket:
+        """Open a verified connection."""
+        context = ssl.create_default_context(cafile=self.authority.ca)
+        return context.wrap_socket(socket.create_connection(("127.0.0.1", self.port), 10), server_hostname="gate")
+
+    def request(
+        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Send one request; return its status and the object answered."""
+        context = ssl.create_default_context(cafile=self.authority.ca)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=context)
+        with contextlib.closing(connection):
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    def ask(self, op: str, content: dict[str, Any]) -> tuple[int, Any]:
+        """Ask as frps does."""
+        body = json.dumps({"version": "0.1.0", "op": op, "content": content}).encode()
+        return self.request("POST", f"/frp?version=0.1.0&op={op}", body)
+
+
+def frps_toml(folder: Path, port: int, connect_port: int, gate_port: int, cert: Path, key: Path) -> str:
+    """Return an frps configuration as the platform's: TLS only, nothing but tcpmux, and nothing without the gate."""
+    return f"""\
+bindAddr = "127.0.0.1"
+bindPort = {port}
+tcpmuxHTTPConnectPort = {connect_port}
+allowPorts = [{{ single = 1 }}]
+userConnTimeout = 10
+auth.method = "token"
+auth.tokenSource.type = "file"
+auth.tokenSource.file.path = "{folder}/frps-token"
+auth.additionalScopes = ["HeartBeats", "NewWorkConns"]
+log.to = "console"
+log.level = "info"
+log.disablePrintColor = true
+transport.tls.force = true
+transport.tls.certFile = "{cert}"
+transport.tls.keyFile = "{key}"
+transport.heartbeatTimeout = 30
+transport.maxPoolCount = 5
+
+[[httpPlugins]]
+name = "gate"
+addr = "https://127.0.0.1:{gate_port}"
+path = "/frp"
+ops = ["Login", "NewProxy", "NewUserConn"]
+tlsVerify = true
+"""
+
+
+@dataclass
+class Frps:
+    """A running frps that asks *gate*."""
+
+    folder: Path
+    authority: Authority
+    gate: Gate
+    name: str = "frps-0"
+    port: int = field(default_factory=free_port)
+    connect_port: int = field(default_factory=free_port)
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.set_token(TOKEN)
+        self.start()
+
+    def set_token(self, token: str) -> None:
+        """Take *token* from the next start on."""
+        (self.folder / "frps-token").write_text(token)
+
+    def start(self, certificate: tuple[Path, Path] | None = None) -> None:
+        """Start frps, with *certificate* if it is not of our authority, and wait until it listens."""
+        cert, key = certificate or self.authority.issue("frps")
+        config = self.folder / f"{self.name}.toml"
+        config.write_text(frps_toml(self.folder, self.port, self.connect_port, self.gate.port, cert, key))
+        # frps trusts for its plugin what its system trusts, and that is these two variables.
+        env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
+        argv = [str(ensure("frps")["frps"]), "-c", str(config)]
+        self.process = Process(argv, self.folder / f"{self.name}.log", env)
+        wait_for(lambda: _listens(self.port) and _listens(self.connect_port), "frps listens")
+
+    @property
+    def server(self) -> Server:
+        """Say where this frps is, as a unit's list does."""
+        return Server(self.name, "127.0.0.1", self.port)
+
+    def open(self, host: str) -> tuple[bytes, socket.socket]:
+        """CONNECT to *host*; return the status line and the open connection."""
+        connection = socket.create_connection(("127.0.0.1", self.connect_port), 10)
+        connection.sendall(f"CONNECT {host}:22 HTTP/1.1\r\nHost: {host}:22\r\n\r\n".encode())
+        head = b""
+        while not head.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
+            head += byte
+        return head.split(b"\r\n")[0], connection
+
+    def status(self, host: str) -> bytes:
+        """Return the status line that a CONNECT to *host* gets."""
+        line, connection = self.open(host)
+        connection.close()
+        return line
+
+    def greeting(self, host: str) -> bytes:
+        """Return the first line that *host* says through the tunnel, nothing where it cannot be reached."""
+        with contextlib.suppress(OSError):
+            status, connection = self.open(host)
+            with connection, connection.makefile("rb") as lines:
+                return lines.readline() if b" 200 " in status else b""
+        return b""
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def wanted(server: Server, authority: Authority, said: Claim, key: bytes = GATE_KEY) -> Wanted:
+    """Return a tunnel for *said* to *server* with a capability under the gate key *key*."""
+    access = Access("frps", authority.ca.read_text(), TOKEN, metas(said, key)["capability"])
+    return Wanted(Unit(**asdict(said)), (server,), access)
+
+
+def mount(folder: Path, tunnel: Wanted) -> None:
+    """Put *tunnel* into *folder* as the kubelet puts a Secret: a new version, then one swap of a link."""
+    version = folder / f"..{time.monotonic_ns()}"
+    version.mkdir(parents=True)
+    said = {
+        **asdict(tunnel.unit),
+        "serverName": tunnel.access.server_name,
+        "servers": [asdict(server) for server in tunnel.servers],
+    }
+    (version / "tunnel.json").write_text(json.dumps(said))
+    (version / "ca.crt").write_text(tunnel.access.ca)
+    (version / "token").write_text(tunnel.access.token)
+    (version / "capability").write_text(tunnel.access.capability)
+    link = folder / "..data.new"
+    link.symlink_to(version.name)
+    link.replace(folder / "..data")
+
+
+@dataclass
+class Tunnel:
+    """A running supervisor with its own sshd and its own mounted folder."""
+
+    folder: Path
+    sshd: Echo
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        places = ["--dir", f"{self.folder}/mount", "--state", f"{self.folder}/state"]
+        program = ["--frpc", str(ensure("frpc")["frpc"]), "--local-port", str(self.sshd.port)]
+        self.process = python("tunnel", *places, *program, output=self.folder / "tunnel.log")
+
+    def mount(self, tunnel: Wanted) -> None:
+        """Change what is mounted."""
+        mount(self.folder / "mount", tunnel)
+
+    def children(self) -> dict[int, str]:
+        """Return the processes of this supervisor: their numbers and states (`Z` is a zombie)."""
+        found = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+                if int(parent) == self.process.popen.pid:
+                    found[int(stat.parent.name)] = state
+        return found
+
+
+@contextlib.contextmanager
+def ending(*ends: Callable[[], object]) -> Iterator[None]:
+    """Call every one of *ends* when the test is over."""
+    with contextlib.ExitStack() as stack:
+        for end in ends:
+            stack.callback(end)
+        yield
+
+
+def kill(pid: int) -> None:
+    """Kill the process *pid*."""
+    os.kill(pid, signal.SIGKILL)
