@@ -1,0 +1,46 @@
+"""The program: config in, law judged, components, outputs out."""
+
+import pulumi
+
+from components.gpu_storage import GPUStorage
+from components.gpu_unit import GPUUnit
+from components.model import Manifest
+from components.tenant import Tenant
+from components.tunnel import TunnelTier
+from policy.law import judge
+from stacks import outputs, ownership
+from stacks.load import load
+from stacks.resolve import Keys, Stack
+
+
+def main() -> None:
+    """Build the stack that the engine runs, or refuse it before anything is registered."""
+    stack = Stack(load(), owner=pulumi.get_stack())
+    keys = Keys(stack)
+    _obey(stack.manifests())
+    ownership.demand(stack)
+
+    within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
+    TunnelTier(stack.tunnel, keys.tunnel(), within)
+    tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
+    storages = {
+        alias: GPUStorage(storage, _after(within, tenants[storage.tenant])) for alias, storage in stack.storages.items()
+    }
+    for unit in stack.units.values():
+        filled = [storages[alias] for alias in stack.storages_of(unit)]
+        GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), _after(within, tenants[unit.tenant], *filled))
+    outputs.export(stack, keys)
+
+
+def _obey(manifests: list[Manifest]) -> None:
+    """Judge every object before one is registered, so that a bare ``pulumi up`` without the pack is refused as well."""
+    if found := judge(manifests):
+        raise pulumi.RunError("\n".join(("the stack breaks the law:", *(f"  - {v.text}" for v in found))))
+
+
+def _after(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
+    """Order what *options* is given to after *resources*: walls before pods, data before programs."""
+    return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=list(resources)))
+
+
+main()

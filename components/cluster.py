@@ -1,0 +1,99 @@
+"""The program's own look at the cluster: who owns what is already there. It reads, and only that.
+
+An unreachable cluster is a refusal: what cannot be checked is not known to be ours. ``GPU_RUNTIME_OFFLINE=1`` turns the
+look off, for rendering and tests.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+from lightkube import ApiError, Client, KubeConfig
+from lightkube.core.exceptions import ConfigError, LoadResourceError
+from lightkube.resources.core_v1 import Namespace, PersistentVolumeClaim
+
+from components import names
+
+OFFLINE = "GPU_RUNTIME_OFFLINE"
+"""Environment variable: 1 skips every question to the cluster."""
+
+TIMEOUT_SECONDS = 10
+"""For one answer; an API server that takes longer is as good as unreachable."""
+
+
+class UnreachableError(Exception):
+    """The cluster did not answer, so that nobody knows what is in it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A volume claim that this stack is about to make or adopt."""
+
+    namespace: str
+    name: str
+
+
+def offline() -> bool:
+    """Say whether questions to the cluster are switched off."""
+    return os.environ.get(OFFLINE) == "1"
+
+
+def kubeconfig_path(said: str | None) -> str:
+    """Give the kubeconfig to use: the stack's, else the environment's, else kubectl's default."""
+    return str(Path(said or os.environ.get("KUBECONFIG") or "~/.kube/config").expanduser())
+
+
+def connect(kubeconfig: str, context: str) -> Client:
+    """Connect as kubectl would, exec plugins included.
+
+    Raises UnreachableError when the file or the context is not there.
+    """
+    try:
+        config = KubeConfig.from_file(kubeconfig).get(context)
+    except (ConfigError, LoadResourceError, OSError) as error:
+        raise UnreachableError(f"kubeconfig {kubeconfig}, context {context!r}: {error}") from None
+    return Client(config=config, timeout=httpx2.Timeout(TIMEOUT_SECONDS))
+
+
+def foreign(
+    client: Client, owner: str, namespaces: Iterable[str], claims: Iterable[Claim]
+) -> Iterator[tuple[str, str]]:
+    """Yield (what, why) for each namespace and claim that exists and is not *owner*'s.
+
+    A namespace or claim that carries our owner label was retained by an earlier life of the stack and is adopted again.
+    Raises UnreachableError when the cluster does not answer.
+    """
+    try:
+        yield from _foreign_namespaces(client, owner, frozenset(namespaces))
+        yield from _foreign_claims(client, owner, frozenset(claims))
+    except (httpx2.HTTPError, ApiError) as error:
+        raise UnreachableError(str(error)) from None
+
+
+def _foreign_namespaces(client: Client, owner: str, wanted: frozenset[str]) -> Iterator[tuple[str, str]]:
+    for namespace in client.list(Namespace):
+        meta, phase = namespace.metadata, namespace.status.phase if namespace.status else None
+        if meta is None or meta.name not in wanted:
+            continue
+        if phase == "Terminating":
+            yield f"namespace {meta.name}", "is being deleted; wait until it is gone and run again"
+        elif reason := _not_ours(owner, meta.labels):
+            yield f"namespace {meta.name}", f"{reason}; choose another tenant name or set gpu-runtime:namespacePrefix"
+
+
+def _foreign_claims(client: Client, owner: str, wanted: frozenset[Claim]) -> Iterator[tuple[str, str]]:
+    for claim in client.list(PersistentVolumeClaim, namespace="*") if wanted else ():
+        meta = claim.metadata
+        if meta is None or Claim(meta.namespace or "", meta.name or "") not in wanted:
+            continue
+        if reason := _not_ours(owner, meta.labels):
+            yield f"claim {meta.namespace}/{meta.name}", f"{reason}; rename the storage or move that claim away"
+
+
+def _not_ours(owner: str, labels: dict[str, str] | None) -> str | None:
+    held = (labels or {}).get(names.OWNER_LABEL)
+    if held == owner:
+        return None
+    return f"belongs to stack {held!r}" if held else f"exists and is not ours (no label {names.OWNER_LABEL})"

@@ -1,0 +1,43 @@
+"""frps' configuration, in its own words; no secret is in it, so the text is public and its hash may be shown."""
+
+from components import names
+
+PKI_DIR = "/pki"
+"""Where frps finds its certificate, its key, the authority of the gate and the token: one Secret."""
+
+HEARTBEAT_TIMEOUT_SECONDS = 40
+"""A client that is silent this long is gone; ours speaks every 10 s. frp leaves both off over a shared stream."""
+
+GATE_OPERATIONS = ("Login", "NewProxy", "NewUserConn")
+"""Never Ping: frp answers a failed Ping call by dropping the client and every session in it."""
+
+
+def frps_toml(gate: str) -> str:
+    """Configure one tunnel server that asks *gate* (``https://host:port``) before it believes a client."""
+    operations = ", ".join(f'"{operation}"' for operation in GATE_OPERATIONS)
+    return f"""\
+bindPort = {names.TUNNEL_PORT}
+tcpmuxHTTPConnectPort = {names.CONNECT_PORT}
+# no client may ever open a port here; 1 is a port that an unprivileged process cannot bind
+allowPorts = [{{ single = 1 }}]
+detailedErrorsToClient = false
+transport.heartbeatTimeout = {HEARTBEAT_TIMEOUT_SECONDS}
+transport.maxPoolCount = 5
+transport.tls.force = true
+transport.tls.certFile = "{PKI_DIR}/tls.crt"
+transport.tls.keyFile = "{PKI_DIR}/tls.key"
+auth.method = "token"
+auth.additionalScopes = ["HeartBeats", "NewWorkConns"]
+auth.tokenSource.type = "file"
+auth.tokenSource.file.path = "{PKI_DIR}/token"
+log.to = "console"
+log.level = "info"
+log.disablePrintColor = true
+
+[[httpPlugins]]
+name = "gate"
+addr = "{gate}"
+path = "/frp"
+ops = [{operations}]
+tlsVerify = true
+"""

@@ -1,0 +1,195 @@
+"""A GPU unit: one workspace that runs a user's image and is reached by SSH."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pulumi
+
+from components import names, walls
+from components.kube import SKIP_AWAIT, metadata, register
+from components.model import Manifest
+from components.restart import guard_template
+from components.ssh_client import Access
+from components.unit_pod import UnitPod, VolumeMount, pod_template
+from components.unit_spec import Flavor, UnitSpec
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit with everything around it resolved."""
+
+    name: str
+    tenant: str
+    namespace: str
+    owner: str
+    spec: UnitSpec
+    flavor: Flavor
+    image: str
+    bundle_image: str
+    tunnel_image: str
+    host: str
+    connect: tuple[str, int] = ("localhost", names.CONNECT_PORT)
+
+    @property
+    def alias(self) -> str:
+        """Give ``<unit>.<tenant>``, the name people use."""
+        return f"{self.name}.{self.tenant}"
+
+    @property
+    def labels(self) -> names.Labels:
+        """Give the labels of all objects of the unit."""
+        flavor = {names.FLAVOR_LABEL: self.spec.flavor}
+        return names.labels(owner=self.owner, component="unit", instance=self.name, tenant=self.tenant) | flavor
+
+
+@dataclass(frozen=True)
+class UnitSecrets:
+    """What only two containers of a unit may read; the values are secrets to the engine, too."""
+
+    host_key: pulumi.Input[str] = field(repr=False)
+    tunnel: dict[str, pulumi.Input[str]] = field(repr=False)
+    """File name to content of the tunnel client's directory: tunnel.json, ca.crt, token, capability."""
+
+
+def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name: str) -> str:
+    """Say to the tunnel client who it is and which servers (name, address, port) to announce its host to."""
+    who = {"owner": unit.owner, "namespace": unit.namespace, "unit": unit.name, "host": unit.host}
+    listed = [{"name": name, "address": address, "port": port} for name, address, port in servers]
+    return json.dumps({**who, "serverName": server_name, "servers": listed}, indent=1)
+
+
+def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
+    """Build the objects of a unit."""
+    made = {"network-policy": _network_policy(unit), "deployment": _deployment(unit), "budget": _budget(unit)}
+    if unit.spec.ports:
+        made["service"] = _service(unit)
+    if unit.spec.ssh:
+        keys = {"authorized_keys": "".join(f"{key}\n" for key in unit.spec.ssh.authorized_keys)}
+        made["keys"] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(unit, names.unit_keys), "data": keys}
+        made["host-key"] = _secret(unit, names.unit_host_key, {"ssh_host_ed25519_key": secrets.host_key})
+        made["tunnel"] = _secret(unit, names.unit_tunnel, secrets.tunnel)
+    return made
+
+
+def _meta(unit: Unit, name: Callable[[str], str] = names.unit, annotations: dict[str, str] | None = None) -> Manifest:
+    return metadata(name(unit.name), unit.namespace, unit.labels, annotations)
+
+
+def _secret(unit: Unit, name: Callable[[str], str], files: dict[str, pulumi.Input[str]]) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": _meta(unit, name), "type": "Opaque", "stringData": files}
+
+
+def _selector(unit: Unit) -> names.Labels:
+    return names.selector("unit", unit.name)
+
+
+def _deployment(unit: Unit) -> Manifest:
+    """One replica, replaced never by two at once: the GPU and the volume fit one pod."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _meta(unit),
+        "spec": {
+            "replicas": 1 if unit.spec.running else 0,
+            "revisionHistoryLimit": 2,
+            "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": _selector(unit)},
+            "template": unit_template(unit),
+        },
+    }
+
+
+def unit_template(unit: Unit) -> Manifest:
+    """Build the pod template of *unit* (see unit_pod: it is sacred)."""
+    spec, flavor = unit.spec, unit.flavor
+    template = pod_template(
+        UnitPod(
+            name=unit.name,
+            labels=unit.labels,
+            image=unit.image,
+            bundle_image=unit.bundle_image,
+            tunnel_image=unit.tunnel_image,
+            command=(*spec.command, *spec.args),
+            env=tuple(sorted(spec.env.items())),
+            ports=tuple((port.name, port.port) for port in spec.ports),
+            mounts=tuple(VolumeMount(names.claim(m.storage), m.path, m.read_only) for m in spec.mounts),
+            home_claim=names.claim(spec.home.storage) if spec.home else None,
+            run_as=spec.run_as,
+            resources=flavor.resources,
+            gpus=((flavor.resource, flavor.gpus),) if flavor.gpus else (),
+            ephemeral=flavor.ephemeral,
+            username=spec.ssh.username if spec.ssh else None,
+            home=spec.home_dir,
+        )
+    )
+    if flavor.node_selector:
+        template["spec"]["nodeSelector"] = dict(flavor.node_selector)
+    return template
+
+
+def _service(unit: Unit) -> Manifest:
+    ports = [{"name": p.name, "port": p.port, "targetPort": p.port, "protocol": "TCP"} for p in unit.spec.ports]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _meta(unit, annotations=SKIP_AWAIT),
+        "spec": {"type": "ClusterIP", "selector": _selector(unit), "ports": ports},
+    }
+
+
+def _budget(unit: Unit) -> Manifest:
+    """Let a drain end a unit only where its owner said so; a pod that is broken anyway never blocks one."""
+    spec = {
+        "maxUnavailable": 0 if unit.spec.disruption == "block" else 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": _selector(unit)},
+    }
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": _meta(unit),
+        "spec": spec,
+    }
+
+
+def _network_policy(unit: Unit) -> Manifest:
+    egress = [walls.tunnel_egress()] if unit.spec.ssh else []
+    exposed = [{"protocol": "TCP", "port": port.port} for port in unit.spec.ports if port.expose == "tenant"]
+    ingress = [{"from": [{"podSelector": {}}], "ports": exposed}] if exposed else []
+    name = names.unit(unit.name)
+    return walls.network_policy(name, unit.namespace, unit.labels, _selector(unit), ingress=ingress, egress=egress)
+
+
+class GPUUnit(pulumi.ComponentResource):
+    """A workspace with its SSH entrance; depends on its Tenant (walls before pods) and on what fills its storages."""
+
+    host: str
+    access_url: str | None
+
+    def __init__(self, unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(names.component_type("GPUUnit"), unit.alias, {"namespace": unit.namespace}, opts)
+        guarded = pulumi.ResourceOptions(
+            hooks=pulumi.ResourceHookBinding(before_update=[guard_template()]),
+            custom_timeouts=pulumi.CustomTimeouts(create=unit.spec.timeout, update=unit.spec.timeout),
+        )
+        register(unit.alias, unit_manifests(unit, secrets), parent=self, options={"deployment": guarded})
+        self.host = unit.host
+        self.access_url = access_url(unit)
+        self.register_outputs({"host": self.host, "access_url": self.access_url})
+
+
+def access_url(unit: Unit) -> str | None:
+    """Give the address of the unit's first port within the cluster, or None without ports."""
+    if not unit.spec.ports:
+        return None
+    service = names.service_host(names.unit(unit.name), unit.namespace)
+    return f"http://{service}.cluster.local:{unit.spec.ports[0].port}"
+
+
+def ssh_access(unit: Unit, host_key: str) -> Access | None:
+    """Say how clients reach *unit*, whose host key is *host_key*; None for a unit without SSH."""
+    if unit.spec.ssh is None:
+        return None
+    host, port = unit.connect
+    return Access(unit.alias, unit.spec.ssh.username, unit.host, host, port, host_key)

@@ -1,0 +1,173 @@
+"""Typed values that a stack file is made of; every refusal says what would be right."""
+
+import base64
+import binascii
+import ipaddress
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from lightkube.utils.quantity import parse_quantity
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from typing_extensions import override
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as plain data in Kubernetes' own words."""
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class Model(BaseModel):
+    """Refuse unknown keys, freeze after parsing, read camelCase."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+NAME_PATTERN = re.compile(r"[a-z](-?[a-z0-9]+)*")
+NAME_LENGTH = 40
+"""So that the longest derived name, ``prepare-<name>-<digest>``, stays within a DNS label (63)."""
+
+HOST_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*")
+ENV_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PORT_NAME_PATTERN = re.compile(r"(?=[a-z0-9-]{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+IMAGE_PATTERN = re.compile(r"[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+USER_PATTERN = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+
+
+def _name(value: str) -> str:
+    if len(value) > NAME_LENGTH:
+        msg = f"is {len(value)} characters long; at most {NAME_LENGTH} are allowed"
+        raise ValueError(msg)
+    if not NAME_PATTERN.fullmatch(value):
+        msg = "must be lower-case letters, digits and single '-', start with a letter and end with a letter or digit"
+        raise ValueError(msg)
+    return value
+
+
+def _matching(pattern: re.Pattern[str], advice: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if not pattern.fullmatch(value):
+            raise ValueError(advice)
+        return value
+
+    return AfterValidator(check)
+
+
+def quantity(value: str) -> Decimal:
+    """Read a Kubernetes quantity such as ``64Gi`` or ``500m`` as a number.
+
+    Raises ValueError when *value* is no quantity.
+    """
+    parsed = parse_quantity(value)
+    if parsed is None:
+        msg = "is no quantity"
+        raise ValueError(msg)
+    return parsed
+
+
+def bytes_of(value: str) -> int:
+    """Read a memory or storage quantity as whole bytes."""
+    return int(quantity(value))
+
+
+def _positive_quantity(value: str) -> str:
+    advice = "must be a quantity above zero such as 64Gi, 2Ti or 500m"
+    try:
+        amount = quantity(value)
+    except ValueError:
+        raise ValueError(advice) from None
+    if amount <= 0:
+        raise ValueError(advice)
+    return value
+
+
+def _scalar(value: object) -> object:
+    """Let YAML's bare numbers stand where Kubernetes wants a quantity (``cpu: 8``)."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _cidr(value: str) -> str:
+    try:
+        network = ipaddress.ip_network(value)
+    except ValueError as error:
+        msg = f"must be a CIDR range such as 10.0.0.0/8 or fd00::/8: {error}"
+        raise ValueError(msg) from None
+    if network.prefixlen == 0:
+        msg = "covers every address; name the ranges to block"
+        raise ValueError(msg)
+    return str(network)
+
+
+KEY_TYPES = ("ssh-ed25519", "sk-ssh-ed25519@openssh.com")
+"""What the OpenSSH in our bundle, built without OpenSSL, can verify."""
+
+ED25519_BYTES = 32
+
+
+def _wire_string(blob: bytes) -> tuple[bytes, bytes]:
+    """Split the first length-prefixed string off an SSH wire *blob* (RFC 4251 section 5)."""
+    size = int.from_bytes(blob[:4])
+    return blob[4 : 4 + size], blob[4 + size :]
+
+
+def _public_key(value: str) -> str:
+    kind, _, rest = value.strip().partition(" ")
+    if kind not in KEY_TYPES:
+        msg = f"has type {kind[:40]!r}; this release accepts {' and '.join(KEY_TYPES)} (ssh-keygen -t ed25519)"
+        raise ValueError(msg)
+    encoded, _, comment = rest.strip().partition(" ")
+    advice = f"is no {kind} public key: expected '{kind} <base64> [comment]', as ssh-keygen writes it"
+    try:
+        inner, tail = _wire_string(base64.b64decode(encoded, validate=True))
+    except binascii.Error:
+        raise ValueError(advice) from None
+    if inner != kind.encode() or len(_wire_string(tail)[0]) != ED25519_BYTES or not comment.isprintable():
+        raise ValueError(advice)
+    return " ".join(filter(None, (kind, encoded, comment.strip())))
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Quantity = Annotated[str, BeforeValidator(_scalar), AfterValidator(_positive_quantity)]
+Cidr = Annotated[str, AfterValidator(_cidr)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+PublicKey = Annotated[str, AfterValidator(_public_key)]
+Host = Annotated[str, Field(max_length=253), _matching(HOST_PATTERN, "must be a lower-case host name or IPv4 address")]
+EnvName = Annotated[str, _matching(ENV_PATTERN, "must be a variable name: letters, digits and '_', no leading digit")]
+PortName = Annotated[
+    str, _matching(PORT_NAME_PATTERN, "must be 1 to 15 lower-case letters, digits and '-', with a letter")
+]
+UserName = Annotated[str, _matching(USER_PATTERN, "must be a login name: lower-case letters, digits, '_' and '-'")]
+Image = Annotated[
+    str,
+    _matching(
+        re.compile(rf"{IMAGE_PATTERN.pattern}|{NAME_PATTERN.pattern}"),
+        "must be a reference by digest (registry/name@sha256:<64 hex digits>) or a name from gpu-runtime:images",
+    ),
+]
+PinnedImage = Annotated[
+    str, _matching(IMAGE_PATTERN, "must be a reference by digest: registry/name@sha256:<64 hex digits>")
+]
+
+
+class RunAs(Model):
+    """The uid and gid that a container runs as; never root."""
+
+    uid: Annotated[int, Field(ge=1, le=2**31 - 2)] = 1000
+    gid: Annotated[int, Field(ge=1, le=2**31 - 2)] = 1000
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.uid}:{self.gid}"
+
+
+class Resources(Model):
+    """CPU and memory of one container, requested and granted alike."""
+
+    cpu: Quantity
+    memory: Quantity
+
+    def requirements(self, **more: str) -> dict[str, Manifest]:
+        """Give requests equal to limits, so that no pod takes what another was promised."""
+        amounts = {"cpu": self.cpu, "memory": self.memory, **more}
+        return {"requests": amounts, "limits": dict(amounts)}

@@ -1,0 +1,116 @@
+"""Names, labels, selectors and ports that two or more parts must agree on."""
+
+PROJECT = "gpu-runtime"
+"""Pulumi project, config prefix and first segment of our own labels."""
+
+PLATFORM_NAMESPACE = "gpu-runtime"
+ACCESS_NAMESPACE = "gpu-runtime-access"
+"""Holds one password Secret per tenant; reserved here so that no tenant can take the name."""
+
+TENANT_LABEL = f"{PROJECT}/tenant"
+OWNER_LABEL = f"{PROJECT}/owner"
+FLAVOR_LABEL = f"{PROJECT}/flavor"
+
+SSHD_PORT = 2222
+"""sshd inside a unit: unprivileged, so above 1024."""
+
+CONNECT_PORT = 1337
+"""frps answers HTTP CONNECT here: the one port that clients reach."""
+
+TUNNEL_PORT = 7000
+"""frps answers tunnel clients here."""
+
+GATE_PORT = 9000
+"""The gate authorises frps' clients here, over TLS."""
+
+RESERVED_NAMESPACES = frozenset({"default", PLATFORM_NAMESPACE, ACCESS_NAMESPACE, "local-path-storage"})
+RESERVED_PREFIXES = ("kube-", "openshift-", "gpu-runtime-")
+"""Namespaces that belong to Kubernetes, a distribution or the platform."""
+
+TENANT_SERVICE_ACCOUNT = "tenant"
+"""Pods of a tenant run under it; it holds no right and mounts no token."""
+
+Labels = dict[str, str]
+
+
+def component_type(kind: str) -> str:
+    """Give the Pulumi type token of component *kind*."""
+    return f"{PROJECT}:index:{kind}"
+
+
+def labels(*, owner: str, component: str, instance: str, tenant: str | None = None) -> Labels:
+    """Give the full label set of an object: the standard ones plus ours."""
+    standard = {
+        "app.kubernetes.io/name": f"{PROJECT}-{component}",
+        "app.kubernetes.io/instance": instance,
+        "app.kubernetes.io/component": component,
+        "app.kubernetes.io/part-of": PROJECT,
+        "app.kubernetes.io/managed-by": "pulumi",
+        OWNER_LABEL: owner,
+    }
+    return standard if tenant is None else {**standard, TENANT_LABEL: tenant}
+
+
+def selector(component: str, instance: str) -> Labels:
+    """Select the pods of one *instance* of *component* within their namespace."""
+    return {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": instance}
+
+
+def component_selector(component: str) -> Labels:
+    """Select the pods of every instance of *component* within a namespace."""
+    return {"app.kubernetes.io/component": component}
+
+
+def namespace_selector(namespace: str) -> dict[str, Labels]:
+    """Select one namespace by the label that the API server itself sets, which nobody can claim."""
+    return {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+
+
+def tenant_namespace(prefix: str, tenant: str) -> str:
+    """Give the namespace of *tenant*."""
+    return f"{prefix}{tenant}"
+
+
+def unit(name: str) -> str:
+    """Name the Deployment, Service, policies and budget of a unit."""
+    return f"unit-{name}"
+
+
+def unit_keys(name: str) -> str:
+    """Name the ConfigMap of a unit's authorized keys."""
+    return f"unit-{name}-keys"
+
+
+def unit_host_key(name: str) -> str:
+    """Name the Secret that only the unit's own container mounts."""
+    return f"unit-{name}-host-key"
+
+
+def unit_tunnel(name: str) -> str:
+    """Name the Secret that only the unit's tunnel client mounts."""
+    return f"unit-{name}-tunnel"
+
+
+def claim(storage: str) -> str:
+    """Name the volume claim of a storage."""
+    return f"storage-{storage}"
+
+
+def prepare_job(storage: str, digest: str) -> str:
+    """Name the Job that fills a storage once; another content is another Job."""
+    return f"prepare-{storage}-{digest[:10]}"
+
+
+def frps(index: int) -> str:
+    """Name tunnel server *index*, its Deployment and its Service."""
+    return f"frps-{index}"
+
+
+def unit_host(host_label: str, namespace: str, suffix: str) -> str:
+    """Give the name under which clients reach a unit; only the tunnel servers ever resolve it."""
+    return f"{host_label}.{namespace}.{suffix}"
+
+
+def service_host(service: str, namespace: str) -> str:
+    """Give a Service's name in cluster DNS, independent of the cluster's domain."""
+    return f"{service}.{namespace}.svc"

@@ -1,0 +1,59 @@
+"""What a client needs to reach a unit: a stanza, a one-liner and a known_hosts line."""
+
+from dataclasses import dataclass
+
+KEEPALIVE_SECONDS = 15
+"""A proxy that drops silently is noticed after four of these; frps and NATs keep idle connections longer."""
+
+CONNECT_TIMEOUT_SECONDS = 15
+"""frps answers before it reaches the unit, so that only this ends an attempt at a unit that hangs."""
+
+SSH_PORT = 22
+"""The port clients name in CONNECT; frps routes by host alone."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How clients reach one unit."""
+
+    alias: str
+    """``<unit>.<tenant>``, what people type."""
+    user: str
+    host: str
+    """``<unit>.<namespace>.<suffix>``, never resolved by the client."""
+    connect_host: str
+    connect_port: int
+    host_key: str
+    """``ssh-ed25519 AAAA...``."""
+
+    @property
+    def known_hosts(self) -> str:
+        """Give the line that pins the unit's host key."""
+        return f"{self.host} {self.host_key}"
+
+    @property
+    def netcat(self) -> str:
+        """Give the ProxyCommand for OpenBSD netcat, which most systems carry."""
+        return f"nc -X connect -x {self.connect_host}:{self.connect_port} %h %p"
+
+    @property
+    def command(self) -> str:
+        """Give the one-liner; host names are validated, so nothing in it needs a quote but the ProxyCommand."""
+        return f"ssh -o ProxyCommand='{self.netcat}' {self.user}@{self.host}"
+
+    def stanza(self, *, identity: str = "~/.ssh/id_ed25519", known_hosts: str, proxy_command: str | None = None) -> str:
+        """Give the ssh_config block of the unit; paths as the client's ssh reads them."""
+        lines = {
+            "User": self.user,
+            "HostName": self.host,
+            "Port": SSH_PORT,
+            "IdentityFile": identity,
+            "IdentitiesOnly": "yes",
+            "ProxyCommand": proxy_command or self.netcat,
+            "UserKnownHostsFile": known_hosts,
+            "StrictHostKeyChecking": "yes",
+            "ServerAliveInterval": KEEPALIVE_SECONDS,
+            "ServerAliveCountMax": 4,
+            "ConnectTimeout": CONNECT_TIMEOUT_SECONDS,
+        }
+        return "\n".join((f"Host {self.alias}", *(f"    {key} {value}" for key, value in lines.items()), ""))

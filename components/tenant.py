@@ -1,0 +1,116 @@
+"""A tenant: one walled namespace with its quota."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+
+from components import names, walls
+from components.kube import metadata, register
+from components.model import Manifest, Model, Quantity
+from policy.baseline import GPU_RESOURCES, NAMESPACE_LABELS
+
+DEFAULT_LIMITS = {"cpu": "1", "memory": "1Gi"}
+DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
+"""For a container that says nothing; ours all say, so this holds only what somebody adds by hand."""
+
+
+class QuotaSpec(Model):
+    """What a tenant may request in total; what is not said is not limited, save for GPUs."""
+
+    gpus: int | None = None
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+    storage: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class TenantSpec:
+    """A tenant as its component needs it."""
+
+    name: str
+    namespace: str
+    owner: str
+    gpus: Mapping[str, int]
+    """GPU resource name to the number granted; every other one is closed."""
+    quota: QuotaSpec
+    dns: walls.DnsSpec
+    blocked_cidrs: tuple[str, ...]
+    retained: bool
+    """True when a claim in it outlives the stack, so that the namespace must too."""
+
+    @property
+    def labels(self) -> names.Labels:
+        """Give the labels of every object that belongs to the tenant as a whole."""
+        return names.labels(owner=self.owner, component="tenant", instance=self.name, tenant=self.name)
+
+
+def tenant_manifests(spec: TenantSpec) -> dict[str, Manifest]:
+    """Build the objects of a tenant."""
+    egress = [walls.dns_egress(spec.dns), walls.internet_egress(spec.blocked_cidrs)]
+    return {
+        "namespace": _namespace(spec),
+        "default-deny": walls.default_deny(spec.namespace, spec.labels),
+        "egress": walls.network_policy("egress", spec.namespace, spec.labels, {}, egress=egress),
+        "quota": _quota(spec),
+        "limits": _limit_range(spec),
+        "service-account": _service_account(spec),
+    }
+
+
+def _namespace(spec: TenantSpec) -> Manifest:
+    labels = {**spec.labels, **NAMESPACE_LABELS}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(spec.namespace, None, labels)}
+
+
+def _quota(spec: TenantSpec) -> Manifest:
+    """Limit what was granted, close what was not: other GPUs, and node ports and load balancers, the platform's own."""
+    gpus = {**dict.fromkeys(GPU_RESOURCES, 0), **spec.gpus}
+    said = {"cpu": spec.quota.cpu, "memory": spec.quota.memory, "storage": spec.quota.storage}
+    hard = {
+        **{f"requests.{resource}": amount for resource, amount in said.items() if amount is not None},
+        **{f"requests.{resource}": str(count) for resource, count in sorted(gpus.items())},
+        "services.nodeports": "0",
+        "services.loadbalancers": "0",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": metadata("quota", spec.namespace, spec.labels),
+        "spec": {"hard": hard},
+    }
+
+
+def _limit_range(spec: TenantSpec) -> Manifest:
+    limit = {"type": "Container", "default": DEFAULT_LIMITS, "defaultRequest": DEFAULT_REQUESTS}
+    return {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": metadata("limits", spec.namespace, spec.labels),
+        "spec": {"limits": [limit]},
+    }
+
+
+def _service_account(spec: TenantSpec) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(names.TENANT_SERVICE_ACCOUNT, spec.namespace, spec.labels),
+        "automountServiceAccountToken": False,
+    }
+
+
+class Tenant(pulumi.ComponentResource):
+    """One namespace with pod security, quota and closed walls; what runs in it depends on it."""
+
+    namespace: str
+
+    def __init__(self, spec: TenantSpec, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(names.component_type("Tenant"), spec.name, {"namespace": spec.namespace}, opts)
+        manifests = tenant_manifests(spec)
+        first = {"namespace": manifests.pop("namespace")}
+        keep = pulumi.ResourceOptions(retain_on_delete=spec.retained)
+        namespace = register(spec.name, first, parent=self, options={"namespace": keep})
+        register(spec.name, manifests, parent=self, after=list(namespace.values()))
+        self.namespace = spec.namespace
+        self.register_outputs({"namespace": self.namespace})

@@ -1,0 +1,204 @@
+"""What no single value of a stack file shows: names that must exist, things that must not meet, sums that must fit."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from components import names
+from components.gpu_storage import ImagePrepare, StorageSpec
+from components.model import NAME_PATTERN, quantity
+from components.tenant import QuotaSpec
+from components.unit_pod import TUNNEL_REQUESTS
+from components.unit_spec import Flavor, UnitSpec
+from stacks.problems import Problem, Raw, valid
+from stacks.schema import PLATFORM_IMAGES
+from stacks.unit_checks import unit_problems
+
+NAMESPACE_LENGTH = 63
+"""A namespace is one DNS label."""
+
+MIN_SECRET = 32
+"""128 bits as hexadecimal digits: below, the secret would be the weakest part of everything derived from it."""
+
+
+class View:
+    """The parts of a stack file that are sound by themselves, and every name that it declares, sound or not."""
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+        self.prefix = str(raw.get("namespacePrefix", ""))
+
+    @cached_property
+    def tenants(self) -> dict[str, Raw]:
+        """Give the tenants as written."""
+        return {name: _table(tenant) for name, tenant in _table(self.raw.get("tenants")).items()}
+
+    @cached_property
+    def flavors(self) -> dict[str, Flavor | None]:
+        """Give every declared flavor; None where it is itself refused."""
+        return {name: valid(Flavor, flavor) for name, flavor in _table(self.raw.get("flavors")).items()}
+
+    @cached_property
+    def images(self) -> frozenset[str]:
+        """Name the images of the catalogue."""
+        return frozenset(_table(self.raw.get("images")))
+
+    @cached_property
+    def suffixes(self) -> tuple[str, ...]:
+        """Give the platform's domain suffixes; empty where they are refused themselves."""
+        ssh = _table(_table(self.raw.get("platform")).get("ssh"))
+        found = ssh.get("domainSuffixes")
+        return tuple(str(suffix) for suffix in found) if isinstance(found, list) else ()
+
+    def storages(self, tenant: str) -> dict[str, StorageSpec | None]:
+        """Give every storage that *tenant* declares; None where it is itself refused."""
+        return {name: valid(StorageSpec, raw) for name, raw in _table(self.tenants[tenant].get("storages")).items()}
+
+    def units(self, tenant: str) -> dict[str, UnitSpec]:
+        """Give the sound units of *tenant*."""
+        found = {name: valid(UnitSpec, raw) for name, raw in _table(self.tenants[tenant].get("units")).items()}
+        return {name: unit for name, unit in found.items() if unit is not None}
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def cross_problems(raw: Raw) -> Iterator[Problem]:
+    """Yield every problem between the parts of *raw*; parts that are refused by themselves are left alone."""
+    view = View(raw)
+    yield from _secret(raw)
+    yield from _platform_images(view)
+    for tenant in view.tenants:
+        yield from _namespace(view, tenant)
+        yield from _storages(view, tenant)
+        yield from _units(view, tenant)
+        yield from _quota(view, tenant)
+
+
+def _secret(raw: Raw) -> Iterator[Problem]:
+    for key in ("secret", "previousSecret"):
+        value = raw.get(key)
+        if isinstance(value, str) and len(value) < MIN_SECRET:
+            advice = f"openssl rand -hex 32 | pulumi config set --secret {names.PROJECT}:{key}"
+            yield Problem(key, f"has {len(value)} characters; at least {MIN_SECRET} are needed: {advice}")
+
+
+def _platform_images(view: View) -> Iterator[Problem]:
+    if missing := sorted(set(PLATFORM_IMAGES) - view.images):
+        yield Problem(
+            "images", f"lacks {', '.join(missing)}; `make images PUSH=<registry>` builds them and prints lines"
+        )
+
+
+def _namespace(view: View, tenant: str) -> Iterator[Problem]:
+    namespace = names.tenant_namespace(view.prefix, tenant)
+    path = f"tenants.{tenant}"
+    if namespace in names.RESERVED_NAMESPACES or namespace.startswith(names.RESERVED_PREFIXES):
+        yield Problem(
+            path, f"namespace {namespace!r} is reserved; choose another name or set {names.PROJECT}:namespacePrefix"
+        )
+    if len(namespace) > NAMESPACE_LENGTH:
+        yield Problem(path, f"namespace {namespace!r} is longer than {NAMESPACE_LENGTH} characters; shorten the name")
+
+
+def _storages(view: View, tenant: str) -> Iterator[Problem]:
+    for name, storage in view.storages(tenant).items():
+        if storage is not None and storage.prepare is not None:
+            path = f"tenants.{tenant}.storages.{name}.prepare.image"
+            yield from catalogue_problem(view.images, storage.prepare.image, path)
+
+
+def catalogue_problem(images: Iterable[str], image: str, path: str) -> Iterator[Problem]:
+    """Refuse a bare name that the catalogue does not have."""
+    if NAME_PATTERN.fullmatch(image) and image not in images:
+        yield Problem(path, f"{image!r} is no image of {names.PROJECT}:images, which has {', '.join(sorted(images))}")
+
+
+def _units(view: View, tenant: str) -> Iterator[Problem]:
+    units, storages = view.units(tenant), view.storages(tenant)
+    for name, unit in units.items():
+        path = f"tenants.{tenant}.units.{name}"
+        yield from unit_problems(path, name, unit, storages)
+        yield from catalogue_problem(view.images, unit.image, f"{path}.image")
+        if unit.flavor not in view.flavors:
+            known = ", ".join(sorted(view.flavors)) or "none"
+            yield Problem(f"{path}.flavor", f"{unit.flavor!r} is no flavor of this stack, which has {known}")
+        if unit.domain_suffix and unit.domain_suffix not in view.suffixes:
+            known = ", ".join(view.suffixes)
+            yield Problem(f"{path}.domainSuffix", f"{unit.domain_suffix!r} is none of the platform's suffixes: {known}")
+    yield from _shared_volumes(view, tenant, units, storages)
+    yield from _shared_hosts(view, tenant, units)
+
+
+def _shared_volumes(
+    view: View, tenant: str, units: Mapping[str, UnitSpec], storages: Mapping[str, StorageSpec | None]
+) -> Iterator[Problem]:
+    """Refuse a second unit on a volume that one node at a time can mount; readers count."""
+    default = str(_table(view.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
+    users: dict[str, list[str]] = {}
+    for name, unit in units.items():
+        for storage in dict.fromkeys(unit.storages):
+            users.setdefault(storage, []).append(name)
+    for storage, who in users.items():
+        spec = storages.get(storage)
+        if spec is not None and len(who) > 1 and (spec.access_mode or default) == "ReadWriteOnce":
+            yield Problem(
+                f"tenants.{tenant}.storages.{storage}",
+                f"is ReadWriteOnce, but units {', '.join(who)} mount it; one may, "
+                "or set accessMode to ReadWriteMany or ReadOnlyMany",
+            )
+
+
+def _shared_hosts(view: View, tenant: str, units: Mapping[str, UnitSpec]) -> Iterator[Problem]:
+    default = view.suffixes[0] if view.suffixes else ""
+    hosts = {name: (unit.host or name, unit.domain_suffix or default) for name, unit in units.items() if unit.ssh}
+    for host, count in Counter(hosts.values()).items():
+        if count > 1:
+            who = ", ".join(sorted(name for name, wanted in hosts.items() if wanted == host))
+            namespace = names.tenant_namespace(view.prefix, tenant)
+            yield Problem(
+                f"tenants.{tenant}.units",
+                f"{who} all want the host {names.unit_host(host[0], namespace, host[1])}; set another `host` on one",
+            )
+
+
+def _quota(view: View, tenant: str) -> Iterator[Problem]:
+    """Compare the quota with what the running units request, and the largest prepare beside them."""
+    quota = valid(QuotaSpec, view.tenants[tenant].get("quota", {}))
+    if quota is None:
+        return
+    wanted = _wanted(view, tenant)
+    limits = {"gpus": quota.gpus, "cpu": quota.cpu, "memory": quota.memory, "storage": quota.storage}
+    for what, limit in limits.items():
+        if limit is not None and wanted[what] > quantity(str(limit)):
+            yield Problem(
+                f"tenants.{tenant}.quota.{what}",
+                f"{limit} is less than the {wanted[what].normalize():f} that the tenant's units and storages request",
+            )
+
+
+def _wanted(view: View, tenant: str) -> dict[str, Decimal]:
+    units = [unit for unit in view.units(tenant).values() if unit.running]
+    flavors = [flavor for unit in units if (flavor := view.flavors.get(unit.flavor))]
+    tunnels = sum(1 for unit in units if unit.ssh)
+    storages = [storage for storage in view.storages(tenant).values() if storage]
+    prepares = [storage.prepare for storage in storages if storage.prepare]
+    return {
+        "gpus": Decimal(sum(flavor.gpus for flavor in flavors)),
+        "cpu": _sum(f.cpu for f in flavors) + tunnels * quantity(TUNNEL_REQUESTS["cpu"]) + _largest(prepares, "cpu"),
+        "memory": _sum(f.memory for f in flavors)
+        + tunnels * quantity(TUNNEL_REQUESTS["memory"])
+        + _largest(prepares, "memory"),
+        "storage": _sum(storage.size for storage in storages),
+    }
+
+
+def _sum(amounts: Iterable[str]) -> Decimal:
+    return sum(map(quantity, amounts), Decimal(0))
+
+
+def _largest(prepares: Iterable[ImagePrepare], what: str) -> Decimal:
+    return max((quantity(getattr(prepare, what)) for prepare in prepares), default=Decimal(0))

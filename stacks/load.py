@@ -1,0 +1,53 @@
+"""Read the stack file through the engine and judge it: every problem at once, before anything is registered."""
+
+import json
+from collections.abc import Container, Iterator
+from typing import Any
+
+from pulumi.runtime import config as engine
+
+from components.names import PROJECT
+from stacks.cross_checks import cross_problems
+from stacks.problems import Problem, Raw, RefusedError, structural
+from stacks.schema import StackConfig
+
+SECRETS = ("secret", "previousSecret")
+"""Keys of the stack file that must be encrypted in it."""
+
+
+def raw_config() -> dict[str, Any]:
+    """Give the values below ``gpu-runtime:`` as the engine hands them over, secrets decrypted."""
+    prefix = f"{PROJECT}:"
+    said = {**engine.get_config_env(), **engine.CONFIG.get()}
+    found = {key.removeprefix(prefix): value for key, value in said.items() if key.startswith(prefix)}
+    return {key: _value(value) for key, value in found.items()}
+
+
+def _value(text: str) -> Any:
+    """Undo the engine's encoding: objects and lists come as JSON, scalars as they are."""
+    return json.loads(text) if text.startswith(("{", "[")) else text
+
+
+def clear_text(raw: Raw, encrypted: Container[str]) -> Iterator[Problem]:
+    """Yield a problem for each secret of *raw* that the stack file holds unencrypted."""
+    for key in SECRETS:
+        if key in raw and f"{PROJECT}:{key}" not in encrypted:
+            advice = f"`pulumi config set --secret {PROJECT}:{key}` (and change it: it was readable)"
+            yield Problem(key, f"is stored in clear text; encrypt it: {advice}")
+
+
+def parse(raw: Raw, encrypted: Container[str]) -> StackConfig:
+    """Turn *raw*, whose keys *encrypted* the engine decrypted, into a stack.
+
+    Raises RefusedError with every problem that its types or its parts together have.
+    """
+    problems = [*structural(StackConfig, raw), *clear_text(raw, encrypted), *cross_problems(raw)]
+    if problems:
+        raise RefusedError(problems)
+    return StackConfig.model_validate(raw)
+
+
+def load() -> StackConfig:
+    """Give the stack that the engine runs. Raises RefusedError."""
+    encrypted = {*engine.get_config_secret_keys_env(), *engine._SECRET_KEYS.get()}  # noqa: SLF001 - tests set only these
+    return parse(raw_config(), encrypted)

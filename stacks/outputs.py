@@ -1,0 +1,56 @@
+"""What a stack tells its operator: how each unit is reached, and what outlives the stack. Nothing here is secret."""
+
+from typing import Any
+
+import pulumi
+
+from components import names
+from components.gpu_unit import Unit, access_url
+from components.ssh_client import Access
+from stacks.resolve import Keys, Stack
+
+KNOWN_HOSTS = "~/.ssh/known_hosts.gpu-runtime"
+"""Where the exported ssh_config expects the exported known_hosts."""
+
+
+def export(stack: Stack, keys: Keys) -> None:
+    """Export the outputs and say which claims are retained."""
+    for name, value in outputs(stack, keys).items():
+        pulumi.export(name, value)
+    if kept := retained(stack):
+        pulumi.log.info(f"kept when this stack is destroyed, with their namespaces: {', '.join(kept)}")
+
+
+def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
+    """Give the outputs as plain data.
+
+    Keys: units (alias to how it is reached), ssh_config (one text), known_hosts (one text), retained (claims).
+    """
+    accesses = {alias: access for alias, unit in stack.units.items() if (access := keys.access(unit))}
+    return {
+        "units": {alias: _reached(unit, accesses.get(alias)) for alias, unit in stack.units.items()},
+        "ssh_config": "\n".join(a.stanza(known_hosts=KNOWN_HOSTS) for a in accesses.values()),
+        "known_hosts": "".join(f"{a.known_hosts}\n" for a in accesses.values()),
+        "retained": retained(stack),
+    }
+
+
+def _reached(unit: Unit, access: Access | None) -> dict[str, Any]:
+    url = {"url": access_url(unit)}
+    if access is None:
+        return url
+    connect = {"host": access.connect_host, "port": access.connect_port}
+    return {
+        **url,
+        "ssh": access.command,
+        "user": access.user,
+        "host": access.host,
+        "connect": connect,
+        "hostKey": access.host_key,
+    }
+
+
+def retained(stack: Stack) -> list[str]:
+    """Name, as ``<namespace>/<claim>``, the claims that stay when the stack goes."""
+    kept = (storage for storage in stack.storages.values() if not storage.spec.delete_with_stack)
+    return [f"{storage.namespace}/{names.claim(storage.name)}" for storage in kept]

@@ -1,0 +1,76 @@
+"""What a stack file may say: the public interface of the project."""
+
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from components.gpu_storage import AccessMode, StorageSpec
+from components.model import Cidr, Model, Name, PinnedImage
+from components.tenant import QuotaSpec
+from components.tunnel import FrpSpec
+from components.unit_spec import Flavor, UnitSpec
+from components.walls import DnsSpec
+
+PLATFORM_IMAGES = ("bundle", "frp", "gate", "tunnel")
+"""Images that the platform itself runs; the catalogue must have them."""
+
+
+class ClusterConfig(Model):
+    """The cluster, named strictly: a wrong current context must never receive a stack."""
+
+    context: Annotated[str, Field(min_length=1)]
+    kubeconfig: str | None = None
+    """Path of the kubeconfig; None: KUBECONFIG, else ~/.kube/config."""
+    api_server_cidrs: tuple[Cidr, ...] = ()
+    pod_cidrs: tuple[Cidr, ...] = ()
+    service_cidrs: tuple[Cidr, ...] = ()
+    node_cidrs: tuple[Cidr, ...] = ()
+    dns: DnsSpec = DnsSpec()
+
+    @property
+    def cidrs(self) -> tuple[str, ...]:
+        """Give the cluster's own ranges, which no tenant may reach by address."""
+        return (*self.api_server_cidrs, *self.pod_cidrs, *self.service_cidrs, *self.node_cidrs)
+
+
+class PlatformConfig(Model):
+    """The shared tier of the stack."""
+
+    ssh: FrpSpec
+
+
+class EgressConfig(Model):
+    """Ranges that tenants may not reach, beside the built-in ones."""
+
+    blocked_cidrs: tuple[Cidr, ...] = ()
+
+
+class StorageDefaults(Model):
+    """What a storage that does not say gets."""
+
+    storage_class: str | None = Field(default=None, alias="class", min_length=1)
+    access_mode: AccessMode = "ReadWriteOnce"
+
+
+class TenantConfig(Model):
+    """One tenant."""
+
+    quota: QuotaSpec = QuotaSpec()
+    storages: dict[Name, StorageSpec] = Field(default={})
+    units: dict[Name, UnitSpec] = Field(default={})
+
+
+class StackConfig(Model):
+    """A whole stack file, below ``gpu-runtime:``."""
+
+    cluster: ClusterConfig
+    platform: PlatformConfig
+    egress: EgressConfig = EgressConfig()
+    storage: StorageDefaults = StorageDefaults()
+    images: dict[Name, PinnedImage]
+    flavors: dict[Name, Flavor]
+    tenants: dict[Name, TenantConfig] = Field(default={})
+    namespace_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9-]{0,18}-)?$")] = ""
+    secret: SecretStr
+    previous_secret: SecretStr | None = None
+    epoch: Annotated[int, Field(ge=0)] = 0

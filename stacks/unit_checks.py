@@ -1,0 +1,87 @@
+"""Problems of one unit that its own values show together, or with the storages of its tenant."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from components import names
+from components.gpu_storage import StorageSpec
+from components.unit_spec import GPU_ENV_PREFIXES, PLATFORM_ENV, SYSTEM_FOLDERS, SYSTEM_TREES, UnitSpec
+from stacks.problems import Problem
+
+Storages = Mapping[str, StorageSpec | None]
+"""Every storage that the tenant declares; None where it is itself refused."""
+
+
+def unit_problems(path: str, name: str, unit: UnitSpec, storages: Storages) -> Iterator[Problem]:
+    """Yield the problems of unit *name*, written at *path*."""
+    yield from _program(path, unit)
+    yield from _environment(path, unit)
+    yield from _ports(path, unit)
+    yield from _mount_paths(path, unit)
+    yield from _mounted_storages(path, name, unit, storages)
+
+
+def _program(path: str, unit: UnitSpec) -> Iterator[Problem]:
+    if unit.args and not unit.command:
+        yield Problem(
+            f"{path}.args",
+            "needs `command` beside it: the image's ENTRYPOINT cannot be known at preview; write the whole command",
+        )
+
+
+def _environment(path: str, unit: UnitSpec) -> Iterator[Problem]:
+    for name in unit.env:
+        if name in PLATFORM_ENV:
+            yield Problem(f"{path}.env.{name}", "is set by the platform; choose another name")
+        elif name.startswith(GPU_ENV_PREFIXES):
+            yield Problem(f"{path}.env.{name}", "may not be set: which GPUs a unit sees is what its flavor grants")
+
+
+def _ports(path: str, unit: UnitSpec) -> Iterator[Problem]:
+    for what, values in (("name", [p.name for p in unit.ports]), ("port", [p.port for p in unit.ports])):
+        for value in _repeated(values):
+            yield Problem(f"{path}.ports", f"{what} {value} is there more than once")
+    if any(port.port == names.SSHD_PORT for port in unit.ports):
+        yield Problem(f"{path}.ports", f"port {names.SSHD_PORT} is sshd's own; serve on another")
+
+
+def _mount_paths(path: str, unit: UnitSpec) -> Iterator[Problem]:
+    paths = [mount.path for mount in unit.mounts]
+    for repeated in _repeated(paths):
+        yield Problem(f"{path}.mounts", f"{repeated} is there more than once")
+    for mount in unit.mounts:
+        if any(part in {".", ".."} for part in mount.path.split("/")):
+            yield Problem(f"{path}.mounts", f"{mount.path}: '.' and '..' are no names; write the plain path")
+        elif reserved := _reserved(mount.path, unit):
+            yield Problem(f"{path}.mounts", f"{mount.path} would hide {reserved}; mount at a new path such as /data")
+
+
+def _reserved(mount: str, unit: UnitSpec) -> str | None:
+    """Name what a volume at *mount* would hide, if anything."""
+    home = unit.home_dir
+    if mount == home:
+        return "the home directory (say `home: {storage: ...}` to keep it on a storage)"
+    if mount in SYSTEM_FOLDERS:
+        return f"{mount} of the system"
+    if mount.startswith("/.gpu-runtime"):
+        return "the platform's own files"
+    return next((f"{tree} of the system" for tree in SYSTEM_TREES if f"{mount}/".startswith(f"{tree}/")), None)
+
+
+def _mounted_storages(path: str, name: str, unit: UnitSpec, storages: Storages) -> Iterator[Problem]:
+    for storage in dict.fromkeys(unit.storages):
+        if storage not in storages:
+            known = ", ".join(sorted(storages)) or "none"
+            yield Problem(f"{path}.mounts", f"storage {storage!r} is none of the tenant's storages: {known}")
+            continue
+        spec = storages[storage]
+        if spec is not None and spec.run_as != unit.run_as:
+            yield Problem(
+                f"{path}.runAs",
+                f"unit {name} runs as {unit.run_as}, but storage {storage} is owned by {spec.run_as}; "
+                "give both the same runAs, so that the unit can write what was prepared",
+            )
+
+
+def _repeated(values: Iterable[object]) -> list[object]:
+    return [value for value, count in Counter(values).items() if count > 1]

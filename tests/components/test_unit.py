@@ -1,0 +1,159 @@
+"""What a unit comes to, and what may be in its pod template."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from components.gpu_unit import Unit, UnitSecrets, unit_manifests
+from components.model import RunAs
+from components.unit_spec import Flavor, HomeSpec, MountSpec, PortSpec, SshSpec, UnitSpec
+from policy.law import violations
+from tests.stack_files import KEY, image
+
+Golden = Callable[[str, object], None]
+
+SECRETS = UnitSecrets("HOST-KEY", {"tunnel.json": "TUNNEL", "ca.crt": "CA", "token": "TOKEN", "capability": "RIGHT"})
+
+
+def a_unit(**spec: Any) -> Unit:
+    """Give a unit of lab-a with SSH, changed by *spec*."""
+    said = {"flavor": "h100", "image": image("python"), "ssh": SshSpec(authorized_keys=(KEY,)), **spec}
+    return Unit(
+        name="trainer",
+        tenant="lab-a",
+        namespace="lab-a",
+        owner="test",
+        spec=UnitSpec(**said),
+        flavor=Flavor(gpus=1, cpu="8", memory="64Gi", ephemeral="50Gi"),
+        image=image("python"),
+        bundle_image=image("bundle"),
+        tunnel_image=image("tunnel"),
+        host="trainer.lab-a.ssh.example.com",
+    )
+
+
+FULL = {
+    "command": ("python", "train.py"),
+    "args": ("--epochs", "3"),
+    "env": {"WANDB_MODE": "offline", "AN_EMPTY": ""},
+    "ports": (PortSpec(name="http", port=8888, expose="tenant"), PortSpec(name="debug", port=5678)),
+    "mounts": (MountSpec(storage="dataset", path="/data", read_only=True),),
+    "home": HomeSpec(storage="home"),
+    "run_as": RunAs(uid=2000, gid=3000),
+    "ssh": SshSpec(username="alice", authorized_keys=(KEY,)),
+}
+
+
+def test_a_unit_that_says_everything(golden: Golden) -> None:
+    """The whole consequence of a full unit is reviewed as one file."""
+    golden("unit/full.yaml", unit_manifests(a_unit(**FULL), SECRETS))
+
+
+def test_a_unit_that_says_little(golden: Golden) -> None:
+    """The pod template of the smallest unit is reviewed as one file: it is what every tenant's work depends on."""
+    golden("unit/small.yaml", unit_manifests(a_unit(), SECRETS)["deployment"]["spec"]["template"])
+
+
+def template(**spec: Any) -> Any:
+    """Give the pod template of a unit."""
+    return unit_manifests(a_unit(**spec), SECRETS)["deployment"]["spec"]["template"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"running": False},
+        {"ssh": SshSpec(authorized_keys=(KEY, KEY.replace("laptop", "desk")))},
+        {"ports": ()},
+        {"disruption": "allow"},
+        {"timeout": "20m"},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+def test_what_never_replaces_a_pod(changed: dict[str, Any]) -> None:
+    """Keys, budget, timeouts, tiers and stopping reach a unit without a change of its pod template."""
+    assert template(**changed) == template()
+
+
+def test_tier_secrets_never_enter_the_template() -> None:
+    """Another token, authority, capability, server list or host key leaves the pod template as it is."""
+    other = UnitSecrets("OTHER", dict.fromkeys(SECRETS.tunnel, "OTHER"))
+
+    assert unit_manifests(a_unit(), other)["deployment"] == unit_manifests(a_unit(), SECRETS)["deployment"]
+
+
+def test_each_secret_is_mounted_by_exactly_one_container() -> None:
+    """The host key is in the unit's container alone, the capability in the tunnel client alone."""
+    pod = template(**FULL)["spec"]
+    containers = [*pod["initContainers"], *pod["containers"]]
+    mounted = {
+        volume: [c["name"] for c in containers if volume in {m["name"] for m in c["volumeMounts"]}]
+        for volume in ("host-key", "tunnel")
+    }
+
+    assert mounted == {"host-key": ["unit"], "tunnel": ["tunnel"]}
+
+
+def values(node: object) -> Iterator[str]:
+    """Yield every string in plain data."""
+    if isinstance(node, dict):
+        for value in node.values():
+            yield from values(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from values(value)
+    elif isinstance(node, str):
+        yield node
+
+
+def test_secrets_are_in_secrets_alone() -> None:
+    """No secret value is in any object that is not a Secret."""
+    secret = {"HOST-KEY", *SECRETS.tunnel.values()}  # type: ignore[arg-type]
+    open_objects = [m for m in unit_manifests(a_unit(**FULL), SECRETS).values() if m["kind"] != "Secret"]
+
+    assert not secret & set(values(open_objects))
+
+
+def test_shared_memory_is_half_of_memory() -> None:
+    """/dev/shm takes half of the unit's memory, so that data loaders work and the program keeps room."""
+    shm = next(v for v in template()["spec"]["volumes"] if v["name"] == "shm")
+
+    assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "32Gi"}
+
+
+def test_only_the_unit_container_holds_gpus() -> None:
+    """The GPU is requested once, and every other container is told to see none."""
+    pod = template()["spec"]
+    others = pod["initContainers"]
+
+    assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert all("nvidia.com/gpu" not in json.dumps(c["resources"]) for c in others)
+    assert all({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in c["env"] for c in others)
+
+
+def test_a_unit_without_ssh_has_no_way_in() -> None:
+    """Without an ssh block there is no key, no tunnel client and no path to the tunnel tier."""
+    made = unit_manifests(a_unit(ssh=None), SECRETS)
+
+    assert not {"keys", "host-key", "tunnel"} & set(made)
+    assert [c["name"] for c in made["deployment"]["spec"]["template"]["spec"]["initContainers"]] == [
+        "bundle",
+        "accounts",
+    ]
+    assert "egress" not in made["network-policy"]["spec"]
+
+
+def test_only_ports_exposed_to_the_tenant_are_open() -> None:
+    """A port that says nothing is reached by nobody."""
+    policy = unit_manifests(a_unit(**FULL), SECRETS)["network-policy"]["spec"]
+
+    assert policy["ingress"] == [{"from": [{"podSelector": {}}], "ports": [{"protocol": "TCP", "port": 8888}]}]
+
+
+def test_every_unit_obeys_the_law() -> None:
+    """No way of saying a unit breaks a rule that one object decides."""
+    made = [m for spec in ({}, FULL, {"ssh": None}) for m in unit_manifests(a_unit(**spec), SECRETS).values()]
+
+    assert [violation.text for manifest in made for violation in violations(manifest)] == []

@@ -1,0 +1,34 @@
+"""The stack files of this repository, as the program would get them."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+STACKS = Path(__file__).parents[1] / "stacks"
+FILES = sorted(STACKS.glob("Pulumi.*.yaml"))
+SECRET = "0123456789abcdef" * 4
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBDsU6Oa76eYXF5z5bHza/dc58c1UFQHxGcF6sH0frY alice@laptop"
+IMAGES = ("bundle", "frp", "gate", "tunnel", "python")
+
+
+def image(name: str) -> str:
+    """Give a reference by digest, as the rig's catalogue would."""
+    return f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}"
+
+
+def raw(path: Path) -> dict[str, Any]:
+    """Read a stack file below ``gpu-runtime:``, with what `make up` or the operator adds to it."""
+    config = yaml.safe_load(path.read_text())["config"]
+    said = {key.removeprefix("gpu-runtime:"): value for key, value in config.items()}
+    said["secret"] = SECRET
+    if path.stem == "Pulumi.local":
+        said["cluster"] = {"context": "rig-test", "podCidrs": ["10.244.0.0/16"], "serviceCidrs": ["10.96.0.0/16"]}
+        said["images"] = {name: image(name) for name in IMAGES}
+        said["tenants"]["lab-a"]["units"]["trainer"]["ssh"]["authorizedKeys"] = [KEY]
+    return said
+
+
+def stack_name(path: Path) -> str:
+    """Give the stack's name, which is its owner label."""
+    return path.stem.removeprefix("Pulumi.")

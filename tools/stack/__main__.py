@@ -1,0 +1,69 @@
+"""``python -m tools.stack up|down|preview|ssh-config``: what the make targets of the same names run."""
+
+import argparse
+import os
+import sys
+
+from tools.rig import Rig
+from tools.shell import command, say
+from tools.stack import local
+from tools.stack.client import write_client_files
+from tools.stack.engine import PACK, Engine
+from tools.stack.workspace import Workspace
+
+LOCAL = "local"
+
+
+def main() -> int:
+    """Do what the command line says; return the exit status."""
+    arguments = _parser().parse_args()
+    return _local(arguments) if arguments.stack == LOCAL else _other(arguments)
+
+
+def _local(arguments: argparse.Namespace) -> int:
+    workspace, rig = Workspace(), Rig(LOCAL)
+    match arguments.command:
+        case "up":
+            _say_how_to_log_in(workspace, local.up(workspace, rig))
+        case "down":
+            local.down(workspace, rig, keep_rig=os.environ.get("KEEP") == "1")
+        case "preview":
+            return local.preview(workspace, rig)
+        case "ssh-config":
+            write_client_files(workspace, workspace.engine().outputs())
+            print(workspace.ssh_config.read_text(), end="")
+    return 0
+
+
+def _say_how_to_log_in(workspace: Workspace, aliases: list[str]) -> None:
+    """End with a line that works when pasted."""
+    say(f"\nunits: {', '.join(aliases)}. Log in with:")
+    if aliases:
+        print(f"ssh -F {os.path.relpath(workspace.ssh_config)} {aliases[0]}")
+
+
+def _other(arguments: argparse.Namespace) -> int:
+    """Run a stack of a real cluster; its backend is the operator's and is never made up here."""
+    engine = Engine(arguments.stack)
+    pack = ["--policy-pack", str(PACK)]
+    match arguments.command:
+        case "up":
+            return engine.interactive("up", "--continue-on-error", *pack)
+        case "down":
+            return engine.interactive("destroy", "--continue-on-error")
+        case "preview":
+            return engine.interactive("preview", *pack)
+        case _:
+            sys.stdout.write(str(engine.outputs()["ssh_config"]))
+            return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.stack", description=__doc__)
+    parser.add_argument("command", choices=("up", "down", "preview", "ssh-config"))
+    parser.add_argument("--stack", default=LOCAL, help="stack to work on (default: %(default)s, on a rig of its own)")
+    return parser
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,60 @@
+"""The client's side of a stack on a rig: ssh_config, known_hosts, and the proof that a login works."""
+
+import subprocess
+import sys
+import time
+from typing import Any
+
+from components.ssh_client import Access
+from tools.shell import HEARTBEAT_SECONDS, ToolError, say
+from tools.stack.engine import REPOSITORY
+from tools.stack.workspace import Workspace, replace
+
+CONNECT = REPOSITORY / "tools" / "ssh_connect.py"
+LOGIN_SECONDS = 120
+"""From the end of `up`, when the pod is ready, to a login: a second as a rule; this is for a busy machine."""
+
+
+def write_client_files(workspace: Workspace, outputs: dict[str, Any]) -> list[str]:
+    """Write ssh_config and known_hosts for every unit with SSH; give the aliases in order."""
+    accesses = [_access(alias, unit) for alias, unit in outputs.get("units", {}).items() if "host" in unit]
+    replace(workspace.known_hosts, "".join(f"{access.known_hosts}\n" for access in accesses))
+    replace(workspace.ssh_config, "\n".join(_stanza(workspace, access) for access in accesses))
+    return [access.alias for access in accesses]
+
+
+def _access(alias: str, unit: dict[str, Any]) -> Access:
+    connect = unit["connect"]
+    return Access(alias, unit["user"], unit["host"], connect["host"], int(connect["port"]), unit["hostKey"])
+
+
+def _stanza(workspace: Workspace, access: Access) -> str:
+    """Name files by absolute paths, and our own ProxyCommand: netcat may be missing, and ends later than it should."""
+    proxy = f'"{sys.executable}" "{CONNECT}" {access.connect_host}:{access.connect_port} %h %p'
+    return access.stanza(
+        identity=f'"{workspace.identity}"', known_hosts=f'"{workspace.known_hosts}"', proxy_command=proxy
+    )
+
+
+def ssh(workspace: Workspace, alias: str, *command: str) -> "subprocess.CompletedProcess[str]":
+    """Run *command* in a unit."""
+    argv = ["ssh", "-F", str(workspace.ssh_config), "-o", "BatchMode=yes", alias, "--", *command]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def wait_for_login(workspace: Workspace, alias: str) -> float:
+    """Log in until it works; give the seconds it took.
+
+    Raises ToolError with ssh's last words after LOGIN_SECONDS.
+    """
+    started = said = time.monotonic()
+    while (done := ssh(workspace, alias, "true")).returncode:
+        now = time.monotonic()
+        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        if now - started > LOGIN_SECONDS:
+            raise ToolError(f"no login to {alias} after {LOGIN_SECONDS} s: {last}")
+        if now - said > HEARTBEAT_SECONDS:
+            said = now
+            say(f"waiting for a login to {alias}, {now - started:.0f} s: {last}")
+        time.sleep(0.3)
+    return time.monotonic() - started

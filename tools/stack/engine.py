@@ -1,0 +1,119 @@
+"""Runs the Pulumi CLI that the toolchain provides, with our environment and the policy pack."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tools import toolchain
+from tools.shell import HEARTBEAT_SECONDS, STOP_SECONDS, ToolError, say
+
+REPOSITORY = Path(__file__).parents[2]
+PACK = REPOSITORY / "policy"
+PROGRAMS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
+
+TOOLCHAIN_VARIABLES = ("PATH", "PULUMI_")
+"""What of the environment decides which engine runs."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One stack as the CLI sees it."""
+
+    stack: str
+    config_file: Path | None = None
+    """None: stacks/Pulumi.<stack>.yaml."""
+    environment: dict[str, str] = field(default_factory=dict)
+    folder: Path = REPOSITORY
+
+    def run(self, *arguments: str) -> int:
+        """Run the CLI with its output on this terminal; a line every few seconds when it is silent."""
+        with subprocess.Popen(
+            self._argv(arguments),
+            cwd=self.folder,
+            env=self.env(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            return _follow(process, arguments[0])
+
+    def interactive(self, *arguments: str) -> int:
+        """Run the CLI with this terminal as its own, questions included."""
+        return subprocess.run(self._argv(arguments, ask=True), cwd=self.folder, env=self.env(), check=False).returncode
+
+    def output(self, *arguments: str, stdin: str = "") -> str:
+        """Give what the CLI prints; *stdin* carries what must not be seen in a process list.
+
+        Raises ToolError with its last words when it fails.
+        """
+        done = subprocess.run(
+            self._argv(arguments),
+            cwd=self.folder,
+            env=self.env(),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise ToolError(f"pulumi {' '.join(arguments)} failed: {(done.stderr or done.stdout).strip()[-2000:]}")
+        return done.stdout
+
+    def outputs(self) -> dict[str, Any]:
+        """Give the stack's outputs; those that are secret stay hidden."""
+        found: dict[str, Any] = json.loads(self.output("stack", "output", "--json"))
+        return found
+
+    def env(self) -> dict[str, str]:
+        """Give the environment of the CLI."""
+        toolchain.ensure(*PROGRAMS)
+        return {**os.environ, **toolchain.pulumi_env(), **self.environment}
+
+    def _argv(self, arguments: Sequence[str], *, ask: bool = False) -> list[str]:
+        quiet = [] if ask else ["--non-interactive"]
+        config = ["--config-file", str(self.config_file)] if self.config_file and _reads_config(arguments) else []
+        return ["pulumi", *arguments, "--stack", self.stack, *config, *quiet]
+
+
+READS_CONFIG = frozenset({"up", "preview", "destroy", "refresh", "config"})
+
+
+def _reads_config(arguments: Sequence[str]) -> bool:
+    return arguments[0] in READS_CONFIG
+
+
+def _follow(process: subprocess.Popen[str], label: str) -> int:
+    """Copy the program's lines here; when it is silent, say that it goes on. Ctrl-C lets it finish what it is doing."""
+    started, last = time.monotonic(), [time.monotonic()]
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(1.0):
+            if time.monotonic() - last[0] >= HEARTBEAT_SECONDS:
+                last[0] = time.monotonic()
+                say(f"pulumi {label}: {last[0] - started:.0f} s")
+
+    heart = threading.Thread(target=beat, daemon=True)
+    heart.start()
+    try:
+        for line in process.stdout or ():
+            last[0] = time.monotonic()
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        return process.wait()
+    except KeyboardInterrupt:
+        say("interrupted: pulumi finishes the step in hand, so that its state stays true")
+        process.wait(STOP_SECONDS * 6)  # the terminal sent it the same Ctrl-C
+        raise
+    finally:
+        over.set()
+        heart.join()

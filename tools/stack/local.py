@@ -1,0 +1,105 @@
+"""The stack on a rig: everything from an empty machine to a login, and back to an empty machine."""
+
+import os
+import shutil
+import time
+from typing import Any
+
+import yaml
+
+from tools import images
+from tools.rig import Rig
+from tools.shell import ToolError, say
+from tools.stack.client import wait_for_login, write_client_files
+from tools.stack.engine import PACK, Engine
+from tools.stack.workspace import Config, Workspace
+
+IMAGES = ("bundle", "frp", "gate", "python", "tunnel")
+"""What the local stack runs."""
+
+
+def up(workspace: Workspace, rig: Rig) -> list[str]:
+    """Make or update everything; give the aliases of the units that a login reaches.
+
+    Raises ToolError when a step fails; what the earlier ones made stays, and the next run goes on from there.
+    """
+    started = time.monotonic()
+    Engine(workspace.stack).env()  # the toolchain first: it takes longest and needs no rig
+    built = images.build(*IMAGES)
+    rig.up()
+    rig.load(*(image.archive for image in built.values()))
+    workspace.prepare()
+    template = yaml.safe_load(workspace.source.read_text())["config"]
+    workspace.write(overlay(template, rig, images.catalogue(built), workspace.public_key()))
+    workspace.begin()
+    apply(workspace, rig)
+    aliases = write_client_files(workspace, workspace.engine().outputs())
+    for alias in aliases:
+        say(f"login to {alias} works ({wait_for_login(workspace, alias):.1f} s)")
+    say(f"up in {time.monotonic() - started:.0f} s")
+    return aliases
+
+
+def apply(workspace: Workspace, rig: Rig) -> None:
+    """Run the engine's `up`, which previews with the pack and stops there when the law is broken."""
+    engine = workspace.engine()
+    changed = workspace.cluster_id.exists() and workspace.cluster_id.read_text() != rig.identity
+    if changed:
+        say("the rig is another cluster than the one this state was written for: asking it what is there")
+    workspace.cluster_id.write_text(rig.identity)
+    refresh = ["--refresh"] if changed else []
+    if engine.run("up", "--yes", "--continue-on-error", "--policy-pack", str(PACK), "--suppress-outputs", *refresh):
+        raise ToolError("the stack is not up: pulumi says why above; mend it and run again")
+
+
+def preview(workspace: Workspace, rig: Rig) -> int:
+    """Show what `up` would change."""
+    _ = rig.network  # says when there is no rig
+    return workspace.engine().run("preview", "--policy-pack", str(PACK))
+
+
+def down(workspace: Workspace, rig: Rig, *, keep_rig: bool) -> None:
+    """Destroy the stack, say what it retains, then remove the rig and with it that data, unless *keep_rig*."""
+    if workspace.exists and rig.status().state == "running":
+        _destroy(workspace)
+    if keep_rig:
+        say("KEEP=1: the rig and what is retained on it stay; `make up` adopts it again")
+        return
+    rig.down()
+    shutil.rmtree(workspace.folder, ignore_errors=True)
+    say("down: stack, rig and its data are gone")
+
+
+def _destroy(workspace: Workspace) -> None:
+    engine = workspace.engine()
+    retained = engine.outputs().get("retained", [])
+    if engine.run("destroy", "--yes", "--continue-on-error"):
+        raise ToolError("the stack is not destroyed: pulumi says why above")
+    for claim in retained:
+        say(f"retained: claim {claim}, with its namespace")
+
+
+def overlay(template: Config, rig: Rig, catalogue: dict[str, str], public_key: str) -> Config:
+    """Fill in what only this machine knows: the rig, the images on it, the demo key where a unit names none."""
+    net = rig.network
+    filled = yaml.safe_load(yaml.safe_dump(template))
+    filled["gpu-runtime:cluster"] = {
+        "context": f"rig-{rig.name}",
+        "kubeconfig": os.fspath(rig.kubeconfig),
+        "podCidrs": [str(net.pods)],
+        "serviceCidrs": [str(net.services)],
+        "nodeCidrs": [str(net.nodes)],
+    }
+    filled["gpu-runtime:images"] = {**catalogue, **template.get("gpu-runtime:images", {})}
+    connect = filled["gpu-runtime:platform"]["ssh"]["connect"]
+    if connect["host"] == "localhost":
+        connect["host"] = str(rig.node_ip)
+    for unit in _units(filled):
+        if "ssh" in unit and not unit["ssh"].get("authorizedKeys"):
+            unit["ssh"]["authorizedKeys"] = [public_key]
+    return {key: filled[key] for key in sorted(filled)}
+
+
+def _units(config: Config) -> list[dict[str, Any]]:
+    tenants = config.get("gpu-runtime:tenants", {}).values()
+    return [unit for tenant in tenants for unit in tenant.get("units", {}).values()]
