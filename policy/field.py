@@ -80,4 +80,6 @@ class Field:
 
     def refuse(self, who: str, advice: str) -> Finding:
         """Return the finding that *who* has the wrong value here, and *advice* on what would be right."""
-        return Finding(self.path, f"{who}: {self.key} is {self.said}; {advice}")
+        above = self.parent.key if self.parent else ""
+        name = f"{above}.{self.key}" if isinstance(above, str) and above else self.key
+        return Finding(self.path, f"{who}: {name} is {self.said}; {advice}")

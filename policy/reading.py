@@ -104,7 +104,7 @@ def _once(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _yaml(file: str, text: str) -> Iterator[tuple[int, Any]]:
     loader = _Loader(text)
     try:
-        _sound(text)
+        _sound(file, text)
         while loader.check_node() and (node := loader.get_node()) is not None:
             _census(node, {})
             yield node.start_mark.line + 1, loader.construct_document(node)
@@ -127,13 +127,13 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _sound(text: str) -> None:
+def _sound(file: str, text: str) -> None:
     """Refuse nesting that would overflow the stack of the C library, event by event and so without recursion."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise yaml.constructor.ConstructorError(problem="nested too deeply", problem_mark=event.start_mark)
+            raise UnreadableError(f"{file}:{event.start_mark.line + 1}: nested deeper than {MAX_DEPTH} levels")
 
 
 def _census(node: yaml.Node, seen: dict[int, int]) -> int:

@@ -1,13 +1,11 @@
 """Whole GPUs, in one container, and what is asked for is what is held."""
 
 from collections.abc import Iterator
-from itertools import chain
 
-from policy.baseline import is_gpu_resource
 from policy.check import Framework, Severity
-from policy.field import Field, Finding
+from policy.field import Finding
+from policy.gpus import gpus_of
 from policy.objects import Container, Object
-from policy.plain import UNKNOWN
 from policy.quantity import quantity
 
 ID = "gpu-requests"
@@ -23,7 +21,7 @@ def violations(thing: Object) -> Iterator[Finding]:
     """Yield broken, unequal and missing amounts, and GPUs of any container but the first main one that has some."""
     owner: Container | None = None
     for container in thing.containers:
-        for name in _gpus(container):
+        for name in gpus_of(container):
             yield from _amounts(container, name)
             if container.role != "container" or owner not in (None, container):
                 field = container.field["resources"]["limits"][name]
@@ -32,16 +30,6 @@ def violations(thing: Object) -> Iterator[Finding]:
                 )
             else:
                 owner = container
-
-
-def _gpus(container: Container) -> list[str]:
-    resources = container.field["resources"]
-    said = chain(resources["limits"].pairs(), resources["requests"].pairs())
-    return list(dict.fromkeys(name for name, field in said if _asks(name, field)))
-
-
-def _asks(name: str, field: Field) -> bool:
-    return (is_gpu_resource(name) and quantity(field.value) != 0) or (name == "*" and field.value is UNKNOWN)
 
 
 def _amounts(container: Container, name: str) -> Iterator[Finding]:

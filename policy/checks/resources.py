@@ -29,7 +29,7 @@ def _amounts(container: Container, name: str) -> Iterator[Finding]:
     known = {field: amount for field in (limit, request) if (amount := _positive(field))}
     for field in (limit, request):
         if field not in known:
-            yield field.refuse(container.who, f"set {field.parent.key if field.parent else ''} for {name}")
+            yield field.refuse(container.who, "set an amount above 0")
     if limit in known and request in known and known[request] > known[limit]:
         yield request.refuse(container.who, f"it is above the limit of {limit.said}")
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from policy.baseline import SHM_PATH, is_gpu_resource
+from policy.baseline import SHM_PATH
 from policy.check import Framework, Severity
 from policy.field import Field, Finding
+from policy.gpus import gpus_of
 from policy.objects import Container, Object, Pod
 from policy.plain import UNKNOWN
 from policy.quantity import quantity
@@ -53,7 +54,7 @@ def _shm(container: Container, volumes: dict[object, Field]) -> Iterator[Finding
         volume = volumes.get(mount["name"].value)
         if volume is None or volume["emptyDir"]["medium"].value != "Memory":
             yield mount["name"].refuse(container.who, f"{SHM_PATH} must be an emptyDir with medium Memory")
-    if not mounts and any(is_gpu_resource(name) for name, _ in container.field["resources"]["limits"].pairs()):
+    if not mounts and gpus_of(container):
         mount_list = container.field["volumeMounts"]
         yield Finding(
             mount_list.path, f"{container.who}: has a GPU and no {SHM_PATH}; mount a sized emptyDir in memory"

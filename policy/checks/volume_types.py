@@ -24,7 +24,7 @@ def violations(thing: Object) -> Iterator[Finding]:
     for volume in thing.pod.spec["volumes"].each():
         for key, source in volume.pairs():
             if key not in VOLUME_TYPES | JUDGED_ELSEWHERE and source.value is not None:
+                who = f"volume {volume['name'].said}"
                 yield Finding(
-                    source.path,
-                    f"volume {volume['name'].said}: type {key} is not allowed; use one of {sorted(VOLUME_TYPES)}",
+                    source.path, f"{who}: type {key} is not allowed; use one of {', '.join(sorted(VOLUME_TYPES))}"
                 )
