@@ -73,10 +73,10 @@ def locked(path: Path, label: str) -> Iterator[None]:
 
 
 def command(main: Callable[[], int | None]) -> None:
-    """Run *main* as a program: a ToolError and Ctrl-C end it with one sentence and an exit status."""
+    """Run *main* as a program: a foreseeable failure and Ctrl-C end it with one sentence and an exit status."""
     try:
         sys.exit(main())
-    except ToolError as error:
+    except (ToolError, OSError) as error:
         say(f"error: {error}")
         sys.exit(1)
     except KeyboardInterrupt:

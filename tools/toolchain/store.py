@@ -61,9 +61,9 @@ class Entry:
         return self.path
 
 
-def entry(binary: Binary, go_version: str, modules: Path = GO_MODULES) -> Entry:
+def entry(binary: Binary, go_version: str) -> Entry:
     """Return where *binary* belongs: the key changes with everything that it is built from."""
-    module = modules / binary.module
+    module = GO_MODULES / binary.module
     files = [module / "go.mod", module / "go.sum", *_own_sources(binary, module)]
     digest = hashlib.sha256(f"{binary!r} {go_version} {os.uname().sysname} {os.uname().machine}".encode())
     for file in files:
