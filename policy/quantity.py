@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-_PATTERN: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
+_PATTERN: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)")
 _SCALE: Final = {
     **{suffix: Decimal(10) ** power for suffix, power in zip("num kMGTPE", range(-9, 19, 3), strict=False)},
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},

@@ -129,11 +129,12 @@ _Loader.yaml_implicit_resolvers = {
 
 def _sound(file: str, text: str) -> None:
     """Refuse nesting that would overflow the stack of the C library, event by event and so without recursion."""
-    depth = 0
+    depth, line = 0, 1
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else line
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise UnreadableError(f"{file}:{event.start_mark.line + 1}: nested deeper than {MAX_DEPTH} levels")
+            raise UnreadableError(f"{file}:{line}: nested deeper than {MAX_DEPTH} levels")
 
 
 def _census(node: yaml.Node, seen: dict[int, int]) -> int:

@@ -15,6 +15,9 @@ FRAMEWORKS = {Framework.PSS_BASELINE: "appArmorProfile", Framework.PSS_RESTRICTE
 ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 """Prefix of the old form, which clusters before 1.30 still obey."""
 
+EVERY_KEY = "*"
+"""What stands for the annotations when nobody knows them."""
+
 
 def violations(thing: Object) -> Iterator[Finding]:
     """Yield profiles that confine nothing."""
@@ -25,7 +28,7 @@ def violations(thing: Object) -> Iterator[Finding]:
         if profile.value is not None and profile["type"].value not in ("RuntimeDefault", "Localhost"):
             yield profile["type"].refuse(bearer.who, "set RuntimeDefault or Localhost")
     for key, value in thing.pod.annotations.pairs():
-        if key.startswith(ANNOTATION) and not _confines(value.value):
+        if key.startswith((ANNOTATION, EVERY_KEY)) and not _confines(value.value):
             yield value.refuse(thing.pod.who, "remove it")
 
 

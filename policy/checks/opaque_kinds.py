@@ -38,7 +38,7 @@ def violations(thing: Object) -> Iterator[Finding]:
     if reason or thing.kind.endswith("Patch"):
         yield Finding("kind", f"{thing.kind}: {reason or 'it changes an object that the law has not seen'}")
     if thing.pod is not None:
-        if not any(container.role == "container" for container in thing.containers):
+        if not any(item.role == "container" and isinstance(item.field.value, dict) for item in thing.containers):
             yield thing.pod.spec["containers"].refuse(thing.pod.who, "write out what it runs")
     elif type_of(str(thing.api_version.value), thing.kind) is None:
         yield from _hidden(thing.root, thing.kind or "object")

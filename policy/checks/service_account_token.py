@@ -6,6 +6,7 @@ from policy.baseline import TOKEN_EXEMPTIONS
 from policy.check import Framework, Severity
 from policy.field import Finding
 from policy.objects import Object, Pod, World
+from policy.plain import UNKNOWN
 
 ID = "service-account-token"
 SEVERITY = Severity.HIGH
@@ -13,6 +14,7 @@ DESCRIPTION = f"No pod carries a service-account token, save the platform's {', 
 REMEDIATION = "Set automountServiceAccountToken to false on pods and ServiceAccounts, and project no token."
 FRAMEWORKS = {Framework.NSA: "C-0034", Framework.CIS: "5.1.6"}
 
+TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret, not one
 EXEMPTION_LABEL = "app.kubernetes.io/name"
 """The label by which `TOKEN_EXEMPTIONS` names a pod; it counts in the platform's namespace only."""
 
@@ -46,5 +48,5 @@ def _granted(thing: Object) -> Iterator[Finding]:
         flag = thing.root["automountServiceAccountToken"]
         if flag.value is not False:
             yield flag.refuse("service account", "set it to false; a pod that needs a token says so itself")
-    if thing.is_a("", "Secret") and thing.root["type"].value == "kubernetes.io/service-account-token":
+    if thing.is_a("", "Secret") and thing.root["type"].value in (TOKEN_SECRET, UNKNOWN):
         yield thing.root["type"].refuse("secret", "remove it: such a token never expires")

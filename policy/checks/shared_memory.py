@@ -1,6 +1,6 @@
 """Shared memory is memory: it is sized, and a GPU program gets some."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from policy.baseline import SHM_PATH
 from policy.check import Framework, Severity
@@ -21,8 +21,8 @@ def violations(thing: Object) -> Iterator[Finding]:
     """Yield unsized and oversized volumes in memory, and containers whose /dev/shm is none or another volume."""
     if thing.pod is None:
         return
-    volumes = {volume["name"].value: volume for volume in thing.pod.spec["volumes"].each()}
-    for volume in volumes.values():
+    volumes = list(thing.pod.spec["volumes"].each())
+    for volume in volumes:
         if volume["emptyDir"]["medium"].value in ("Memory", UNKNOWN):
             yield from _sized(thing.pod, volume)
     for container in thing.containers:
@@ -48,17 +48,20 @@ def _mounts(container: Container, volume: Field) -> bool:
     )
 
 
-def _shm(container: Container, volumes: dict[object, Field]) -> Iterator[Finding]:
+def _shm(container: Container, volumes: Sequence[Field]) -> Iterator[Finding]:
     mounts = [mount for mount in container.field["volumeMounts"].each() if _is_shm(mount["mountPath"])]
     for mount in mounts:
-        volume = volumes.get(mount["name"].value)
-        if volume is None or volume["emptyDir"]["medium"].value != "Memory":
+        if not any(_in_memory(volume, mount["name"].value) for volume in volumes):
             yield mount["name"].refuse(container.who, f"{SHM_PATH} must be an emptyDir with medium Memory")
     if not mounts and gpus_of(container):
         mount_list = container.field["volumeMounts"]
         yield Finding(
             mount_list.path, f"{container.who}: has a GPU and no {SHM_PATH}; mount a sized emptyDir in memory"
         )
+
+
+def _in_memory(volume: Field, name: object) -> bool:
+    return bool(volume["name"].value == name) and volume["emptyDir"]["medium"].value == "Memory"
 
 
 def _is_shm(path: Field) -> bool:
