@@ -6,13 +6,13 @@ from functools import cached_property
 
 import pulumi
 
-from components import derive, names
+from components import derive, gate, names
 from components.gpu_storage import Storage, storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, ssh_access, tunnel_json, unit_manifests
 from components.model import Manifest
 from components.ssh_client import Access
 from components.tenant import TenantSpec, tenant_manifests
-from components.tunnel import GATE_HOST, SERVER_NAME, Tunnel, TunnelSecrets, tunnel_manifests
+from components.tunnel import SERVER_NAME, Tunnel, TunnelSecrets, tunnel_manifests
 from stacks.schema import StackConfig, TenantConfig
 
 
@@ -154,10 +154,10 @@ class Keys:
         """Give the files of the tunnel tier."""
         certificate, key = self._authority.server(SERVER_NAME)
         frps = {"tls.crt": certificate, "tls.key": key, "ca.crt": self._certificate, "token": self._token}
-        gate_certificate, gate_private = self._authority.server(GATE_HOST)
-        gate = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys()}
+        gate_certificate, gate_private = self._authority.server(gate.HOST)
+        asked = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys()}
         return TunnelSecrets(
-            _sealed(frps), _sealed(gate), derive.fingerprint(*frps.values()), derive.fingerprint(gate_certificate)
+            _sealed(frps), _sealed(asked), derive.fingerprint(*frps.values()), derive.fingerprint(gate_certificate)
         )
 
     def _gate_keys(self) -> str:

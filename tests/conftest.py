@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typing_extensions import override
 
+Golden = Callable[[str, object], None]
 GOLDEN = Path(__file__).parent / "golden"
 UPDATE = "UPDATE_GOLDEN"
 """Environment variable: 1 writes the golden files anew (`make golden`); the diff is for review."""
@@ -15,12 +17,13 @@ UPDATE = "UPDATE_GOLDEN"
 class _Plain(yaml.SafeDumper):
     """Write shared values out each time: an anchor would hide what changed."""
 
+    @override
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
         return True
 
 
 @pytest.fixture
-def golden() -> Callable[[str, object], None]:
+def golden() -> Golden:
     """Compare plain data with a file under tests/golden."""
 
     def compare(name: str, value: object) -> None:

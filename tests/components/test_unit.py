@@ -1,7 +1,7 @@
 """What a unit comes to, and what may be in its pod template."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +10,8 @@ from components.gpu_unit import Unit, UnitSecrets, unit_manifests
 from components.model import RunAs
 from components.unit_spec import Flavor, HomeSpec, MountSpec, PortSpec, SshSpec, UnitSpec
 from policy.law import violations
+from tests.conftest import Golden
 from tests.stack_files import KEY, image
-
-Golden = Callable[[str, object], None]
 
 SECRETS = UnitSecrets("HOST-KEY", {"tunnel.json": "TUNNEL", "ca.crt": "CA", "token": "TOKEN", "capability": "RIGHT"})
 
@@ -110,14 +109,14 @@ def values(node: object) -> Iterator[str]:
 
 def test_secrets_are_in_secrets_alone() -> None:
     """No secret value is in any object that is not a Secret."""
-    secret = {"HOST-KEY", *SECRETS.tunnel.values()}  # type: ignore[arg-type]
+    secret = {"HOST-KEY", *SECRETS.tunnel.values()}
     open_objects = [m for m in unit_manifests(a_unit(**FULL), SECRETS).values() if m["kind"] != "Secret"]
 
     assert not secret & set(values(open_objects))
 
 
 def test_shared_memory_is_half_of_memory() -> None:
-    """/dev/shm takes half of the unit's memory, so that data loaders work and the program keeps room."""
+    """Shared memory takes half of the unit's memory, so that data loaders work and the program keeps room."""
     shm = next(v for v in template()["spec"]["volumes"] if v["name"] == "shm")
 
     assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": "32Gi"}

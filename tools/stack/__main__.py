@@ -29,7 +29,7 @@ def _local(arguments: argparse.Namespace) -> int:
             local.down(workspace, rig, keep_rig=os.environ.get("KEEP") == "1")
         case "preview":
             return local.preview(workspace, rig)
-        case "ssh-config":
+        case _:
             write_client_files(workspace, workspace.engine().outputs())
             print(workspace.ssh_config.read_text(), end="")
     return 0

@@ -43,10 +43,11 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
 def apply(workspace: Workspace, rig: Rig) -> None:
     """Run the engine's `up`, which previews with the pack and stops there when the law is broken."""
     engine = workspace.engine()
-    changed = workspace.cluster_id.exists() and workspace.cluster_id.read_text() != rig.identity
+    identity = rig.identity or ""
+    changed = workspace.cluster_id.exists() and workspace.cluster_id.read_text() != identity
     if changed:
         say("the rig is another cluster than the one this state was written for: asking it what is there")
-    workspace.cluster_id.write_text(rig.identity)
+    workspace.cluster_id.write_text(identity)
     refresh = ["--refresh"] if changed else []
     if engine.run("up", "--yes", "--continue-on-error", "--policy-pack", str(PACK), "--suppress-outputs", *refresh):
         raise ToolError("the stack is not up: pulumi says why above; mend it and run again")

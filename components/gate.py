@@ -1,0 +1,67 @@
+"""The gate: says to the tunnel servers which client may announce which host (services/gate)."""
+
+from collections.abc import Mapping
+
+import pulumi
+
+from components import names, platform, walls
+from components.bundle import mount
+from components.model import Manifest, Resources
+from policy.baseline import container_security
+
+GATE = "gate"
+HOST = names.service_host(GATE, names.PLATFORM_NAMESPACE)
+"""What the gate's certificate says; tunnel servers verify it."""
+
+URL = f"https://{HOST}:{names.GATE_PORT}"
+
+REPLICAS = 2
+"""Who is asked while the gate is away is refused, so that it must not be away during a roll-out."""
+
+RESOURCES = Resources(cpu="200m", memory="64Mi")
+KEYS_DIR = "/keys"
+PROBE = {"httpGet": {"path": "/healthz", "port": GATE, "scheme": "HTTPS"}}
+
+
+def gate_manifests(
+    owner: str, image: str, files: Mapping[str, pulumi.Input[str]], fingerprint: str
+) -> dict[str, Manifest]:
+    """Build the gate; *files* are tls.crt, tls.key and key, of which the last is read again when it changes."""
+    worn = platform.labels(owner, GATE, GATE)
+    volumes = [platform.secret_volume("keys", GATE)]
+    return {
+        "gate-policy": _policy(worn),
+        "gate-secret": platform.secret(owner, GATE, files),
+        "gate": platform.deployment(worn, REPLICAS, _container(owner, image), volumes, fingerprint),
+        "gate-service": platform.service(worn, names.GATE_PORT),
+        "gate-budget": platform.budget(owner, GATE),
+    }
+
+
+def _policy(worn: names.Labels) -> Manifest:
+    """Let the tunnel servers ask, and nobody else; the gate itself goes nowhere."""
+    frps = {"podSelector": {"matchLabels": names.component_selector("frps")}}
+    ingress = [{"from": [frps], "ports": platform.tcp(names.GATE_PORT)}]
+    pods = names.component_selector(GATE)
+    return walls.network_policy(GATE, names.PLATFORM_NAMESPACE, worn, pods, ingress=ingress, egress=[])
+
+
+def _container(owner: str, image: str) -> Manifest:
+    return {
+        "name": GATE,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": [
+            f"--listen=0.0.0.0:{names.GATE_PORT}",
+            f"--key-file={KEYS_DIR}/key",
+            f"--cert-file={KEYS_DIR}/tls.crt",
+            f"--private-key-file={KEYS_DIR}/tls.key",
+            f"--owner={owner}",
+        ],
+        "ports": [{"name": GATE, "containerPort": names.GATE_PORT, "protocol": "TCP"}],
+        "readinessProbe": {**PROBE, "periodSeconds": 2},
+        "livenessProbe": {**PROBE, "periodSeconds": 10, "failureThreshold": 6},
+        "resources": RESOURCES.requirements(),
+        "securityContext": container_security(),
+        "volumeMounts": [mount("keys", KEYS_DIR, read_only=True)],
+    }

@@ -1,0 +1,128 @@
+"""The whole program under mocks: what each stack file registers, in which order, and that the law holds for all of it."""
+
+import asyncio
+import json
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime import config, mocks
+from pulumi.runtime.settings import reset_options
+from typing_extensions import override
+
+from components import cluster, derive
+from policy.law import judge
+from stacks.load import parse
+from stacks.problems import RefusedError
+from stacks.resolve import Stack
+from tests.conftest import Golden
+from tests.stack_files import FILES, SECRET, raw, stack_name
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "__main__.py"
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Remember what is registered; every resource is made as asked."""
+
+    def __init__(self) -> None:
+        self.made: list[pulumi.runtime.MockResourceArgs] = []
+
+    @override
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        self.made.append(args)
+        return f"{args.name}-id", args.inputs
+
+    @override
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(f"the program asks the engine for {args.token}")
+
+
+def run(file: Path, changes: dict[str, Any] | None = None) -> Recorder:
+    """Run the program for a stack file; give what it registered."""
+    recorder = Recorder()
+    values = {**raw(file), **(changes or {})}
+    texts = {f"gpu-runtime:{k}": v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
+    config.set_all_config(texts, ["gpu-runtime:secret"])
+
+    async def body() -> None:
+        mocks.set_mocks(recorder, project="gpu-runtime", stack=stack_name(file), preview=False)
+        await pulumi.runtime.stack.run_pulumi_func(lambda: runpy.run_path(str(PROGRAM)))
+
+    asyncio.run(body())
+    return recorder
+
+
+def hook_made(_hook: object) -> "asyncio.Future[None]":
+    """Stand for the engine, which mocks lack: hooks are tested with the real one."""
+    done: asyncio.Future[None] = asyncio.get_event_loop().create_future()
+    done.set_result(None)
+    return done
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(cluster.OFFLINE, "1")
+    monkeypatch.setattr("pulumi.resource_hooks.register_resource_hook", hook_made)
+    yield
+    reset_options()
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_stack_file_registers_what_the_law_saw(file: Path) -> None:
+    """What is registered is, name by name, what was judged: nothing reaches the cluster past the law."""
+    stack = Stack(parse(raw(file), {"gpu-runtime:secret"}), stack_name(file))
+    judged = sorted((m["kind"], m["metadata"].get("namespace"), m["metadata"]["name"]) for m in stack.manifests())
+    made = [args for args in run(file).made if args.typ.startswith("kubernetes:")]
+    registered = sorted(
+        (args.typ.rpartition(":")[2], args.inputs["metadata"].get("namespace"), args.inputs["metadata"]["name"])
+        for args in made
+    )
+
+    assert registered == judged
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_every_stack_file_obeys_the_law(file: Path) -> None:
+    """A stack file that passes here passes the policy pack at deploy time."""
+    stack = Stack(parse(raw(file), {"gpu-runtime:secret"}), stack_name(file))
+
+    assert [violation.text for violation in judge(stack.manifests())] == []
+
+
+def test_names_of_resources_stay(golden: Golden) -> None:
+    """A resource's name is part of its identity: another name replaces the object, for a unit's pod or a volume the end."""
+    made = run(next(file for file in FILES if file.stem == "Pulumi.prod")).made
+
+    golden("program/resources.yaml", sorted(f"{args.typ} {args.name}" for args in made))
+
+
+def test_a_refused_stack_registers_nothing() -> None:
+    """A mistake in the stack file ends the program before the first resource."""
+    file = FILES[0]
+    with pytest.raises(RefusedError):
+        run(file, {"egress": {"blockedCidrs": ["10.0.0.1/8"]}})
+
+
+def test_a_broken_law_registers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest that breaks the law ends the program before the first resource, without any policy pack."""
+    monkeypatch.setattr("components.unit_pod.POD_DEFAULTS", {"enableServiceLinks": False})
+    recorder = Recorder()
+    monkeypatch.setattr("tests.program.test_program.Recorder", lambda: recorder)
+
+    with pytest.raises(pulumi.RunError, match="service-account-token"):
+        run(FILES[0])
+    assert [args.name for args in recorder.made if args.typ.startswith("kubernetes:")] == []
+
+
+def test_no_secret_reaches_an_object_that_is_not_a_secret() -> None:
+    """Nothing derived from the stack secret is in a ConfigMap, an environment, an argument or an annotation."""
+    recorder = run(next(file for file in FILES if file.stem == "Pulumi.prod"))
+    texts = [str(args.inputs) for args in recorder.made if args.typ != "kubernetes:core/v1:Secret"]
+    gate = derive.gate_key(SECRET, 1)
+
+    for secret in (SECRET, gate, derive.frp_token(SECRET, 1), derive.stack_key(gate, "prod").hex(), "PRIVATE KEY"):
+        assert not any(secret in text for text in texts)

@@ -1,0 +1,179 @@
+"""Bad stack files: each mistake is refused with its path and advice, all of them at once, before anything is registered."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stacks.load import parse
+from stacks.problems import RefusedError
+from stacks.schema import StackConfig
+from tests.stack_files import FILES, KEY, SECRET, image, raw
+
+ENCRYPTED = {"gpu-runtime:secret"}
+PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
+UNIT = "tenants.lab-a.units.trainer"
+RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDX bob"
+
+
+def refused(change: Callable[[dict[str, Any]], object], encrypted: set[str] = ENCRYPTED) -> str:
+    """Give what is said against the production stack after *change*."""
+    changed = copy.deepcopy(PROD)
+    change(changed)
+    with pytest.raises(RefusedError) as caught:
+        parse(changed, encrypted)
+    return str(caught.value)
+
+
+def at(path: str, value: object) -> Callable[[dict[str, Any]], object]:
+    """Set the value at a dotted path."""
+
+    def change(config: dict[str, Any]) -> None:
+        *parents, last = path.split(".")
+        for key in parents:
+            config = config[key]
+        config[last] = value
+
+    return change
+
+
+def without(key: str) -> Callable[[dict[str, Any]], object]:
+    """Remove a top-level key."""
+    return lambda config: config.pop(key)
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "advice"),
+    [
+        (at(f"{UNIT}.flavour", "h100"), f"{UNIT}.flavour", "did you mean 'flavor'?"),
+        (at(f"{UNIT}.gpus", 2), f"{UNIT}.gpus", "known here: args, command"),
+        (at("tenant", {}), "tenant", "did you mean 'tenants'?"),
+        (at(f"{UNIT}.running", "maybe"), f"{UNIT}.running", "valid boolean"),
+        (at(f"{UNIT}.flavor", "a100"), f"{UNIT}.flavor", "'a100' is no flavor of this stack, which has h100, h100x8"),
+        (at(f"{UNIT}.image", "pytorch/pytorch:latest"), f"{UNIT}.image", "reference by digest"),
+        (at(f"{UNIT}.image", "tensorflow"), f"{UNIT}.image", "no image of gpu-runtime:images, which has bundle"),
+        (at(f"{UNIT}.command", []), f"{UNIT}.args", "needs `command` beside it"),
+        (at(f"{UNIT}.env", {"GPU_COUNT": "8"}), f"{UNIT}.env.GPU_COUNT", "set by the platform"),
+        (at(f"{UNIT}.env", {"NVIDIA_VISIBLE_DEVICES": "all"}), f"{UNIT}.env.NVIDIA_VISIBLE_DEVICES", "what its flavor"),
+        (at(f"{UNIT}.env", {"A-B": "x"}), f"{UNIT}.env.A-B", "variable name"),
+        (at(f"{UNIT}.ports", [{"name": "ssh", "port": 2222}]), f"{UNIT}.ports", "sshd's own"),
+        (at(f"{UNIT}.ports", [{"name": "a", "port": 1}, {"name": "a", "port": 2}]), f"{UNIT}.ports", "more than once"),
+        (at(f"{UNIT}.ports", [{"name": "a", "port": 0}]), f"{UNIT}.ports.0.port", "greater than or equal to 1"),
+        (at(f"{UNIT}.mounts", [{"storage": "nope", "path": "/data"}]), f"{UNIT}.mounts", "home, imagenet, scratch"),
+        (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "/etc/x"}]), f"{UNIT}.mounts", "would hide /etc"),
+        (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "/home/alice"}]), f"{UNIT}.mounts", "home directory"),
+        (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "/a/../etc"}]), f"{UNIT}.mounts", "plain path"),
+        (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "data"}]), f"{UNIT}.mounts.0.path", "match pattern"),
+        (at(f"{UNIT}.home", {"storage": "nope"}), f"{UNIT}.mounts", "'nope' is none of the tenant's storages"),
+        (at(f"{UNIT}.runAs", {"uid": 0}), f"{UNIT}.runAs.uid", "greater than or equal to 1"),
+        (at(f"{UNIT}.runAs", {"uid": 2000, "gid": 2000}), f"{UNIT}.runAs", "give both the same runAs"),
+        (at(f"{UNIT}.ssh.authorizedKeys", []), f"{UNIT}.ssh.authorizedKeys", "at least 1"),
+        (at(f"{UNIT}.ssh.authorizedKeys", [RSA]), f"{UNIT}.ssh.authorizedKeys.0", "has type 'ssh-rsa'; this release"),
+        (at(f"{UNIT}.ssh.authorizedKeys", ["ssh-ed25519 AAAA"]), f"{UNIT}.ssh.authorizedKeys.0", "no ssh-ed25519 public"),
+        (at(f"{UNIT}.ssh.mode", "sidecar"), f"{UNIT}.ssh.mode", "'workload'"),
+        (at(f"{UNIT}.domainSuffix", "evil.example"), f"{UNIT}.domainSuffix", "ssh.example.com, ssh.example.org"),
+        (at("tenants.lab-a.units.Trainer", PROD["tenants"]["lab-a"]["units"]["notebook"]), "units.Trainer", "lower-case"),
+        (at(f"tenants.{'x' * 41}", {}), "x" * 41, "at most 40"),
+        (at("tenants.a--b", {}), "a--b", "single '-'"),
+        (at("tenants.lab-a.quota.gpus", 1), "tenants.lab-a.quota.gpus", "1 is less than the 9"),
+        (at("tenants.lab-a.quota.storage", "1Ti"), "tenants.lab-a.quota.storage", "1Ti is less than"),
+        (at("tenants.lab-a.storages.home.size", "lots"), "tenants.lab-a.storages.home.size", "such as 64Gi"),
+        (at("egress.blockedCidrs", ["10.0.0.1/8"]), "egress.blockedCidrs.0", "host bits set"),
+        (at("egress.blockedCidrs", ["0.0.0.0/0"]), "egress.blockedCidrs.0", "covers every address"),
+        (at("egress.blockedCidrs", ["ten/8"]), "egress.blockedCidrs.0", "CIDR range such as"),
+        (at("images.gate", "registry.example.com/gate:1"), "images.gate", "by digest"),
+        (lambda config: config["images"].pop("gate"), "images", "lacks gate"),
+        (at("platform.ssh.kind", "telnet"), "platform.ssh.kind", "'frp'"),
+        (without("cluster"), "cluster", "is missing"),
+        (without("secret"), "secret", "is missing"),
+        (at("secret", "short"), "secret", "openssl rand -hex 32"),
+    ],
+)
+def test_a_mistake_is_refused_with_path_and_advice(change: Any, path: str, advice: str) -> None:
+    """The refusal names where the mistake is and what would be right."""
+    said = refused(change)
+
+    assert f"gpu-runtime:{path}" in said or path in said
+    assert advice in said
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """A typo in one unit does not hide an unknown flavor of another, a bad range and a missing secret."""
+
+    def several(config: dict[str, Any]) -> None:
+        config["tenants"]["lab-a"]["units"]["trainer"]["flavour"] = "h100"
+        config["tenants"]["lab-b"]["units"]["eval"]["flavor"] = "a100"
+        config["egress"]["blockedCidrs"] = ["10.0.0.1/8"]
+        del config["secret"]
+
+    said = refused(several)
+
+    assert "4 problems" in said
+    for part in ("trainer.flavour", "eval.flavor", "blockedCidrs.0", "gpu-runtime:secret: is missing"):
+        assert part in said
+
+
+def test_a_read_write_once_storage_is_mounted_by_one_unit() -> None:
+    """A second unit on a volume that one node mounts is refused, reading or not."""
+    mount = {"storage": "scratch", "path": "/scratch", "readOnly": True}
+    said = refused(lambda config: config["tenants"]["lab-a"]["units"]["notebook"]["mounts"].append(mount))
+
+    assert "tenants.lab-a.storages.scratch: is ReadWriteOnce, but units trainer, notebook mount it" in said
+
+
+def test_two_units_never_share_a_host() -> None:
+    """The name under which a unit is reached is its own."""
+
+    def same(config: dict[str, Any]) -> None:
+        config["tenants"]["lab-a"]["units"]["notebook"] |= {"host": "trainer", "domainSuffix": "ssh.example.com"}
+
+    assert "notebook, trainer all want the host trainer.gpu-lab-a.ssh.example.com" in refused(same)
+
+
+@pytest.mark.parametrize("tenant", ["kube-system", "default", "gpu-runtime", "gpu-runtime-access", "openshift-x"])
+def test_reserved_namespaces_are_refused(tenant: str) -> None:
+    """No tenant takes a namespace of Kubernetes or of the platform."""
+    said = refused(lambda config: config.update({"namespacePrefix": "", "tenants": {tenant: {}}}))
+
+    assert f"namespace {tenant!r} is reserved" in said
+
+
+def test_a_secret_in_clear_text_is_refused_and_not_shown() -> None:
+    """A stack file that holds the secret readably is refused; the refusal does not repeat it."""
+    said = refused(lambda _config: None, encrypted=set())
+
+    assert "secret: is stored in clear text" in said
+    assert SECRET not in said
+
+
+def test_a_bad_secret_is_never_shown() -> None:
+    """No refusal repeats the value of a secret or of a variable, which may be one."""
+    said = refused(lambda config: config.update(secret=["hunter2"], previousSecret=4711))
+
+    assert "hunter2" not in said
+    assert "4711" not in said
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_stack_files_here_are_accepted(file: Any) -> None:
+    """Every stack file of the repository is a real example."""
+    assert isinstance(parse(raw(file), ENCRYPTED), StackConfig)
+
+
+def test_keys_are_kept_as_ssh_wants_them() -> None:
+    """A key survives as type, base64 and comment, whatever the white space around it."""
+    changed = copy.deepcopy(PROD)
+    at(f"{UNIT}.ssh.authorizedKeys", [f"  {KEY.replace(' alice', '   alice')} "])(changed)
+    unit = parse(changed, ENCRYPTED).tenants["lab-a"].units["trainer"]
+
+    assert unit.ssh is not None
+    assert unit.ssh.authorized_keys == (KEY,)
+
+
+def test_images_of_the_catalogue_go_by_name() -> None:
+    """A unit may say a catalogue name in place of a digest reference, and a digest reference as well."""
+    changed = copy.deepcopy(PROD)
+    at(f"{UNIT}.image", image("python"))(changed)
+
+    assert parse(changed, ENCRYPTED).tenants["lab-a"].units["trainer"].image == image("python")
