@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policy.baseline import SHM_PATH
 from policy.law import Violation, judge, judge_sources, set_violations, violations
 from policy.objects import POD_PATHS
 from policy.plain import UNKNOWN
@@ -15,7 +16,7 @@ from tests.policy.cases import pod, walls
 
 KEYS = sorted({*"abc", *(key for fields in vocabulary()[1].values() for key in fields), "items", "__target"})
 KINDS = sorted({*(kind for _, kind in POD_PATHS), "List", "PodList", "Namespace", "Service", "NetworkPolicy", "Secret"})
-leaves = st.sampled_from([None, True, False, 0, 1, -1, 0.5, "", "1", "1Gi", "Always", "ALL", "/dev/shm", UNKNOWN])
+leaves = st.sampled_from([None, True, False, 0, 1, -1, 0.5, "", "1", "1Gi", "Always", "ALL", SHM_PATH, UNKNOWN])
 values = st.recursive(
     leaves | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),

@@ -65,10 +65,20 @@ def hook_made(_hook: object) -> "asyncio.Future[None]":
 
 @pytest.fixture(autouse=True)
 def _offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    loops: list[asyncio.AbstractEventLoop] = []
+
+    def thread_loop() -> None:
+        """Give each of the mock monitor's threads its event loop, as it does itself, but remember to close it."""
+        loops.append(asyncio.new_event_loop())
+        asyncio.set_event_loop(loops[-1])
+
     monkeypatch.setenv(cluster.OFFLINE, "1")
     monkeypatch.setattr("pulumi.resource_hooks.register_resource_hook", hook_made)
+    monkeypatch.setattr("pulumi.runtime.mocks._ensure_event_loop", thread_loop)
     yield
     reset_options()
+    for loop in loops:
+        loop.close()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

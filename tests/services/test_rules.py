@@ -246,7 +246,9 @@ def test_other_operations_are_refused(op: Any) -> None:
         judge({**login(), "op": op}, POLICY)
 
 
-@pytest.mark.parametrize("request_", [None, [], "x", 7, {}, {"version": "0.2.0"}, {**login(), "content": []}])
+@pytest.mark.parametrize(
+    "request_", [None, [], "x", 7, {}, {**login(), "version": "0.2.0"}, {**login(), "content": []}]
+)
 def test_what_is_no_request_is_refused(request_: Any) -> None:
     """Another protocol version, or no object at all, is refused."""
     with pytest.raises(RefusedError):
