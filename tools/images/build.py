@@ -69,9 +69,11 @@ def push(images: Mapping[str, Image], registry: str) -> dict[str, str]:
 def _push(image: Image, registry: str) -> str:
     plain = ["--dest-tls-verify=false"] if registry.startswith(LOCAL_REGISTRIES) else []
     target = f"{registry}/{image.name}"
-    tag = image.digest.removeprefix("sha256:")[:12]
     source = f"oci-archive:{image.archive}"
-    step(["skopeo", "copy", "--preserve-digests", *plain, source, f"docker://{target}:{tag}"], f"{image.name} push")
+    step(
+        ["skopeo", "copy", "--preserve-digests", *plain, source, f"docker://{target}:{buildah.short(image.digest)}"],
+        f"{image.name} push",
+    )
     return f"{target}@{image.digest}"
 
 

@@ -22,8 +22,8 @@ PRIVATE = 'mkdir -p /var/lib/containers && mount --bind "$0" /var/lib/containers
 def build_archive(name: str, context: Path, bases: Mapping[str, Path], work: Path) -> tuple[Path, str]:
     """Build *context* with *bases* (build argument → OCI archive) and return (OCI archive in *work*, reference).
 
-    The archive's only image carries the reference, `localhost/gpu-runtime/<name>@sha256:<digest>`, in the annotation by
-    which containerd names what it imports. Raises ToolError when this machine cannot build, or the build fails.
+    The reference is `localhost/gpu-runtime/<name>@sha256:<digest>`; in the archive the image is called by a tag of that
+    digest's first digits. Raises ToolError when this machine cannot build, or the build fails.
     """
     _must_be_root()
     toolchain.ensure_debian("buildah")
@@ -35,6 +35,11 @@ def build_archive(name: str, context: Path, bases: Mapping[str, Path], work: Pat
     archive = work / "image.tar"
     _pack(work / "layout", archive)
     return archive, reference
+
+
+def short(digest: str) -> str:
+    """Return a tag for the image with manifest *digest*: tags may not contain the colon of `sha256:…`."""
+    return digest.removeprefix("sha256:")[:12]
 
 
 def _must_be_root() -> None:
@@ -51,13 +56,12 @@ def _buildah(work: Path, label: str, command: str, *arguments: str) -> None:
 
 
 def _name_image(layout: Path, name: str) -> str:
-    """Write the image's reference into the *layout*'s index and return it."""
+    """Name the image in the *layout*'s index, by the annotation that containerd goes by, and return its reference."""
     index: dict[str, Any] = json.loads((layout / "index.json").read_text())
     (image,) = index["manifests"]
-    reference = f"{PREFIX}/{name}@{image['digest']}"
-    image["annotations"] = {"io.containerd.image.name": reference}
+    image["annotations"] = {"io.containerd.image.name": f"{PREFIX}/{name}:{short(image['digest'])}"}
     (layout / "index.json").write_text(json.dumps(index))
-    return reference
+    return f"{PREFIX}/{name}@{image['digest']}"
 
 
 def _pack(layout: Path, archive: Path) -> None:

@@ -1,0 +1,68 @@
+"""A bundle, keys, and pods to try them in."""
+
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.images.containers import HOME, USER, Pod
+from tools.images import Image, build
+
+
+@pytest.fixture(scope="session")
+def bundle_image() -> Image:
+    """The built bundle."""
+    if os.geteuid():
+        pytest.skip("containers are made as root")
+    return build("bundle")["bundle"]
+
+
+@pytest.fixture(scope="session")
+def bundle_content(bundle_image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the bundle's image holds, unpacked."""
+    folder = tmp_path_factory.mktemp("bundle")
+    unpack(bundle_image.archive, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the key pairs `host`, `alice` and `mallory`, and the known_hosts for them."""
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("host", "alice", "mallory"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:2222 {(folder / 'host.pub').read_text()}")
+    return folder
+
+
+@pytest.fixture
+def pod(tmp_path: Path, bundle_content: Path, keys: Path) -> Pod:
+    """A pod whose image has nothing at all, its bundle in place, Alice's key in its list."""
+    pod = Pod(tmp_path / "pod")
+    pod.folder.chmod(0o755)
+    tmp_path.chmod(0o755)
+    image = tmp_path / "bundle-image"
+    image.mkdir()
+    mounts = {"/bundle": (bundle_content / "bundle", "ro"), "/.gpu-runtime-dst": (pod.path("bundle"), "rw")}
+    installed = pod.run(["/bundle/bin/sh", "/bundle/libexec/install"], mounts, root=image)
+    assert installed.returncode == 0, installed.stderr
+    shutil.copy(keys / "host", pod.path("host") / "ssh_host_ed25519_key")
+    (pod.path("host") / "ssh_host_ed25519_key").chmod(0o444)  # a Secret: root's, readable by the pod's group
+    shutil.copy(keys / "alice.pub", pod.path("keys") / "authorized_keys")
+    pod.env |= {"GPU_RUNTIME_SSH_USER": USER, "GPU_RUNTIME_HOME": HOME}
+    return pod
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack the layers of the only image in *archive*."""
+    layout = folder / "layout"
+    with tarfile.open(archive) as tar:
+        tar.extractall(layout, filter="data")
+    for blob in (layout / "blobs/sha256").iterdir():
+        if blob.read_bytes()[:2] == b"\x1f\x8b":  # gzip: a layer, not a description
+            with tarfile.open(blob) as layer:
+                layer.extractall(folder, filter="tar")
+    shutil.rmtree(layout)
