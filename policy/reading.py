@@ -111,6 +111,9 @@ def _yaml(file: str, text: str) -> Iterator[tuple[int, Any]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise UnreadableError(f"{file}:{mark.line + 1 if mark else 1}: {error.problem}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise UnreadableError(f"{file}:{line}: {error.reason}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UnreadableError(f"{file}: {' '.join(str(error).split())}") from error
     finally:
