@@ -27,7 +27,9 @@ def test_an_installed_engine_of_the_pinned_version_is_linked(
 
     made = toolchain.ensure("pulumi", "pulumi-language-python")
 
-    assert [path.resolve() for path in made.values()] == [installed, installed.with_name("pulumi-language-python")]
+    assert {name: path.resolve() for name, path in made.items()} == {
+        name: installed.with_name(name) for name in ("pulumi", "pulumi-language-python")
+    }
     assert "building" not in capfd.readouterr().err
     program(installed, "echo v9.9.9 and more")
     assert toolchain.locate(BINARIES["pulumi"]).origin() is None
@@ -51,7 +53,7 @@ def test_an_engine_without_its_language_host_is_left_alone(tmp_path: Path, monke
 
 @pytest.mark.parametrize(("version", "taken"), [(ENGINE, True), ("3.1.0", False)])
 def test_a_release_is_taken_when_it_is_the_pinned_version(
-    tmp_path: Path, version: str, fresh_answers: None, *, taken: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, fresh_answers: None, *, taken: bool
 ) -> None:
     """A release archive that answers is unpacked, and its engine must say our version."""
     del fresh_answers
@@ -60,20 +62,37 @@ def test_a_release_is_taken_when_it_is_the_pinned_version(
     folder.mkdir()
 
     with served(archive(tmp_path / "made")) as (url, asked):
-        assert release.fetch(BINARIES["pulumi"], folder, url) is taken
+        monkeypatch.setattr(release, "RELEASES", url)
+        assert release.fetch(BINARIES["pulumi"], folder) is taken
 
     assert asked[0].startswith(f"/sdk/pulumi-v{ENGINE}-")
 
 
+def test_engine_and_language_host_come_in_one_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_answers: None
+) -> None:
+    """The release archive is fetched once, and the host lies beside the engine, where the engine looks for it."""
+    del fresh_answers
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    installed_pulumi(tmp_path / "made" / "pulumi", ENGINE)
+
+    with served(archive(tmp_path / "made")) as (url, asked):
+        monkeypatch.setattr(release, "RELEASES", url)
+        made = toolchain.ensure("pulumi", "pulumi-language-python")
+
+    assert len(asked) == 1
+    assert made["pulumi-language-python"].resolve() == made["pulumi"].with_name("pulumi-language-python")
+
+
 def test_releases_that_do_not_answer_are_passed_over(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], fresh_answers: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], fresh_answers: None
 ) -> None:
     """Without the releases' host the build goes on, and the host is asked once per run."""
     del fresh_answers
-    nobody = "http://127.0.0.1:9"  # the discard port, on which nothing listens
+    monkeypatch.setattr(release, "RELEASES", "http://127.0.0.1:9")  # the discard port, on which nothing listens
 
-    assert not release.fetch(BINARIES["pulumi"], tmp_path, nobody)
-    assert not release.fetch(BINARIES["pulumi-resource-kubernetes"], tmp_path, nobody)
+    assert not release.fetch(BINARIES["pulumi"], tmp_path)
+    assert not release.fetch(BINARIES["pulumi-resource-kubernetes"], tmp_path)
     assert capfd.readouterr().err.count("does not answer") == 1
 
 

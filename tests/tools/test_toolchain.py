@@ -11,8 +11,8 @@ import pytest
 from tests.tools.programs import program
 from tools import toolchain
 from tools.shell import ToolError
-from tools.toolchain import debian, go
-from tools.toolchain.store import Entry, entry
+from tools.toolchain import debian, engine, go
+from tools.toolchain.store import Entry, entry, prune
 from tools.toolchain.table import BINARIES, Binary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,6 +130,31 @@ def test_an_interrupted_fill_leaves_no_program(cache: Path) -> None:
     assert list((cache / "bin").iterdir()) == []
     wanted.put("build", lambda folder: (program(folder / "x", "whole"), None)[1])
     assert wanted.origin() == "build"
+
+
+def test_pruning_keeps_what_this_checkout_uses(cache: Path) -> None:
+    """Only programs with another key go."""
+    kept, old = Entry("x", "2"), Entry("x", "1")
+    for each in (kept, old):
+        each.put("build", lambda folder: (program(folder / "x", "true"), None)[1])
+
+    assert prune([kept]) == ["x-1"]
+    assert [folder.name for folder in (cache / "bin").iterdir()] == ["x-2"]
+
+
+def test_the_provider_is_put_where_the_engine_looks(tmp_path: Path) -> None:
+    """Every file of the provider lands among the plugins, under the pinned version, and stays when it is there."""
+    provider = BINARIES[engine.PROVIDER]
+    made = toolchain.locate(provider)
+    made.put("build", lambda folder: (program(folder / provider.name, "true"), None)[1])
+    target = tmp_path / "plugins" / f"resource-kubernetes-v{toolchain.versions()['pulumi']['kubernetes']}"
+
+    engine.install_provider(tmp_path / "plugins")
+
+    assert [file.name for file in target.iterdir()] == [provider.name]
+    before = target.stat().st_mtime_ns
+    engine.install_provider(tmp_path / "plugins")
+    assert target.stat().st_mtime_ns == before
 
 
 def test_without_go_one_sentence_names_what_to_install(

@@ -46,10 +46,10 @@ def on_path(binary: Binary) -> Path | None:
     return engine.resolve().parent / binary.name
 
 
-def fetch(binary: Binary, folder: Path, releases: str = RELEASES) -> bool:
+def fetch(binary: Binary, folder: Path) -> bool:
     """Unpack the release that holds *binary* into *folder*; False when there is none for us or nothing answers."""
-    url = f"{releases}/{_archive(binary)}"
-    if not _answers(urlsplit(releases).netloc, urlsplit(releases).scheme):
+    url = f"{RELEASES}/{_archive(binary)}"
+    if not _answers(urlsplit(url).netloc, urlsplit(url).scheme):
         return False
     try:
         _unpack(_download(url, binary.name), folder)

@@ -4,12 +4,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.shell import cache_dir
-from tools.toolchain.table import GO_MODULES, Binary
+from tools.toolchain.table import BINARIES, GO_MODULES, Binary
 
 RECORD = "origin.json"
 """Beside a program: where it came from, and what a link points at."""
@@ -62,13 +62,29 @@ class Entry:
 
 
 def entry(binary: Binary, go_version: str) -> Entry:
-    """Return where *binary* belongs: the key changes with everything that it is built from."""
+    """Return where *binary* belongs: the key changes with everything that it is built from, and with nothing else."""
     module = GO_MODULES / binary.module
-    files = [module / "go.mod", module / "go.sum", *_own_sources(binary, module)]
-    digest = hashlib.sha256(f"{binary!r} {go_version} {os.uname().sysname} {os.uname().machine}".encode())
-    for file in files:
+    recipe = [binary.package, binary.tags, *binary.version_symbols, str(binary.static), go_version, *_platform()]
+    recipe += [f"{companion.module} {companion.file} {companion.mode:o}" for companion in binary.companions]
+    recipe += [entry(BINARIES[other], go_version).key for other in binary.beside]
+    digest = hashlib.sha256("\0".join(recipe).encode())
+    for file in (module / "go.mod", module / "go.sum", *_own_sources(binary, module)):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return Entry(binary.name, digest.hexdigest()[:16])
+
+
+def prune(wanted: Iterable[Entry]) -> list[str]:
+    """Remove every other program from the cache and return their folders' names. The caller holds the lock."""
+    keep = {kept.folder for kept in wanted}
+    folders = sorted((cache_dir() / "bin").glob("*"))
+    removed = [folder for folder in folders if folder not in keep]
+    for folder in removed:
+        shutil.rmtree(folder)
+    return [folder.name for folder in removed]
+
+
+def _platform() -> tuple[str, str]:
+    return os.uname().sysname, os.uname().machine
 
 
 def _own_sources(binary: Binary, module: Path) -> list[Path]:

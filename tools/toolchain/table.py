@@ -52,6 +52,8 @@ class Binary:
     debian: tuple[str, ...] = ()
     """Debian packages that its build needs."""
     companions: tuple[Companion, ...] = ()
+    beside: tuple[str, ...] = ()
+    """Other programs of this table that it looks for in its own folder."""
 
 
 _PULUMI, _CLUSTER, _SSH = versions()["pulumi"], versions()["cluster"], versions()["ssh"]
@@ -102,22 +104,23 @@ def _kubernetes_version() -> tuple[str, ...]:
     return tuple(f"{package}.{name}={value}" for package in packages for name, value in values.items())
 
 
-BINARIES = {
+BINARIES = {  # in the order of building: what lies beside another comes before it
     binary.name: binary
     for binary in (
-        Binary(
-            "pulumi",
-            "pulumi",
-            "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
-            tags="osusergo,grpcnotrace",
-            version_symbols=_ENGINE_VERSION,
-        ),
         Binary(
             "pulumi-language-python",
             "pulumi",
             "./language-python",
             version_symbols=_ENGINE_VERSION,
             companions=(Companion("github.com/pulumi/pulumi/sdk/v3", "python/cmd/pulumi-language-python-exec", 0o755),),
+        ),
+        Binary(
+            "pulumi",
+            "pulumi",
+            "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+            tags="osusergo,grpcnotrace",
+            version_symbols=_ENGINE_VERSION,
+            beside=("pulumi-language-python",),
         ),
         Binary(
             "pulumi-resource-kubernetes",
@@ -165,4 +168,6 @@ BINARIES = {
 }
 
 PULUMI_PIECES = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
-"""What a user may already have, or get from the official releases, in exactly the fitting version."""
+"""What a user may already have, or get from the official releases, in exactly the fitting version.
+
+The engine first: its release brings the language host."""
