@@ -1,12 +1,13 @@
 """Judge manifests: plain data in, violations out; the same in the program, in tests, the engine and on a terminal."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from policy.check import Check, Severity, is_object_check, is_set_check
 from policy.checks import ALL
 from policy.field import Finding
 from policy.objects import Object, World, objects
+from policy.plain import plain
 
 
 class Violation(NamedTuple):
@@ -29,7 +30,7 @@ class Violation(NamedTuple):
 
 def violations(manifest: Any, checks: Sequence[Check] = ALL) -> list[Violation]:
     """Return what *manifest* alone breaks; a List is judged item by item. Pulumi inputs in it count as unknown."""
-    return [violation for _, violation in _each(objects(manifest), checks)]
+    return [violation for _, violation in _each(objects(plain(manifest)), checks)]
 
 
 def set_violations(manifests: Iterable[Any], checks: Sequence[Check] = ALL) -> list[Violation]:
@@ -42,14 +43,21 @@ def judge(manifests: Iterable[Any], checks: Sequence[Check] = ALL) -> list[Viola
     return [violation for _, violation in judge_sources(manifests, checks)]
 
 
-def judge_sources(manifests: Iterable[Any], checks: Sequence[Check] = ALL) -> list[tuple[int, Violation]]:
-    """Return all that *manifests* break, each with the index of its manifest, in the order of the manifests."""
-    things = _all_objects(manifests)
+def judge_sources(
+    manifests: Iterable[Any],
+    checks: Sequence[Check] = ALL,
+    read: Callable[[Any], Any] = plain,
+) -> list[tuple[int, Violation]]:
+    """Return all that *manifests* break, each with the index of its manifest, in the order of the manifests.
+
+    *read* makes plain data of a manifest; whoever has plain data already spares the time.
+    """
+    things = _all_objects(manifests, read)
     return sorted((*_each(things, checks), *_together(things, checks)), key=lambda pair: pair[0])
 
 
-def _all_objects(manifests: Iterable[Any]) -> list[Object]:
-    return [thing for source, manifest in enumerate(manifests) for thing in objects(manifest, source)]
+def _all_objects(manifests: Iterable[Any], read: Callable[[Any], Any] = plain) -> list[Object]:
+    return [thing for source, manifest in enumerate(manifests) for thing in objects(read(manifest), source)]
 
 
 def _each(things: Iterable[Object], checks: Sequence[Check]) -> Iterator[tuple[int, Violation]]:

@@ -10,6 +10,9 @@ from policy.checks import ALL
 POLICY: Final = "law"
 """Name of the policy that carries the configuration in a pack's configuration file."""
 
+ADVICE, STACK, STACK_ADVICE = "law-advisory", "law-of-stack", "law-of-stack-advisory"
+"""The pack's other policies; they have no configuration but their level."""
+
 
 class Level(StrEnum):
     """What follows from a violation."""
@@ -57,7 +60,9 @@ def levels_of(configuration: Any) -> Levels:
         It has another form, or names a check or level that is not known.
 
     """
-    law = configuration.get(POLICY) if isinstance(configuration, Mapping) and set(configuration) == {POLICY} else None
+    others = {ADVICE, STACK, STACK_ADVICE}
+    known = isinstance(configuration, Mapping) and set(configuration) <= {POLICY, *others}
+    law = configuration.get(POLICY) if known else None
     levels = law.get("levels") if isinstance(law, Mapping) and set(law) == {"levels"} else None
     if not isinstance(levels, Mapping):
         raise ValueError(  # noqa: TRY004 - of all that may be wrong with a file, its form is one

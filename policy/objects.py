@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from policy.baseline import PLATFORM_LABEL, TENANT_LABEL
 from policy.field import Field
-from policy.plain import UNKNOWN, plain
 
 POD_PATHS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("", "Pod"): (),
@@ -107,8 +106,8 @@ class World:
 
 
 def objects(manifest: Any, source: int = 0) -> list[Object]:
-    """Return the objects of *manifest*: itself, or the items of a list, down to the innermost."""
-    return list(_expanded(Field(plain(manifest)), source))
+    """Return the objects of *manifest*, plain data: itself, or the items of a list, down to the innermost."""
+    return list(_expanded(Field(manifest), source))
 
 
 def _expanded(root: Field, source: int, assumed: tuple[str, Any] = ("", None)) -> Iterator[Object]:
@@ -137,6 +136,3 @@ def _is_platform(namespace: Object) -> bool:
 
 def _text(field: Field) -> str:
     return field.value if isinstance(field.value, str) else ""
-
-
-__all__ = ["POD_PATHS", "UNKNOWN", "Container", "Object", "Pod", "World", "objects"]

@@ -1,11 +1,13 @@
 """The law inside the Pulumi engine: four policies, because the engine knows one level per policy.
 
-`law` judges every object once and configures all four; what it finds at the level advisory it leaves to `law-advisory`.
-`law-of-stack` and `law-of-stack-advisory` do the same for what only the whole stack decides. Everything the engine
-hands over is turned into plain data once, so that an unknown value is a violation and not the end of the judgement.
+`law` judges every object and `law-of-stack` what only all objects together decide; the configuration of `law` moves
+checks to `law-advisory` and `law-of-stack-advisory`, which are off until that configuration switches them on: each
+policy costs as much again as all checks, since the SDK reads the object anew for it. Whatever the engine hands over is
+turned into plain data first, so that an unknown value is a violation and not the end of the judgement.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from threading import local
 from typing import Any, Final
 
 from pulumi_policy import (
@@ -26,13 +28,15 @@ from pulumi_policy.proxy import (
     UNKNOWN_NUMBER_VALUE,
     UNKNOWN_OBJECT_VALUE,
     UNKNOWN_STRING_VALUE,
+    _DictProxy,
+    _ListProxy,
 )
 
 from policy.check import Check, is_object_check, is_set_check
 from policy.checks import ALL
 from policy.law import Violation, judge_sources
-from policy.levels import POLICY, Level, Levels
-from policy.plain import UNKNOWN
+from policy.levels import ADVICE, POLICY, STACK, STACK_ADVICE, Level, Levels
+from policy.plain import UNKNOWN, plain
 
 COMPONENTS: Final = frozenset(
     {
@@ -79,82 +83,47 @@ _Resource = tuple[str, Any, str]
 
 
 class Court:
-    """Judge what the engine hands over, and hand each violation to the policy of its level.
+    """Judge what the engine hands over, and report each violation through the policy of its level.
 
-    The engine asks the policies of a pack one after the other about the same resource, and the advisory ones last.
+    The engine asks the policies about one thing in their order, in one thread: the advisory policy comes first and
+    lends its voice. Where it is off, what should be advice is reported as mandatory: nothing is lost.
     """
 
     def __init__(self) -> None:
         self.levels = Levels()
-        self._advice: dict[str, list[tuple[str, str]]] = {}
+        self._voices = local()
+
+    def lend_voice(self, _: ResourceValidationArgs | StackValidationArgs, report: ReportViolation) -> None:
+        """Keep *report* for the advice about the same thing."""
+        self._voices.advise = report
 
     def judge_resource(self, args: ResourceValidationArgs, report: ReportViolation) -> None:
-        """Judge one resource alone: report what is mandatory, keep the rest for `advise_resource`."""
+        """Judge one resource alone."""
         self.levels = Levels(args.get_config().get("levels"))
-        self._judge([(args.resource_type, args.props, args.urn)], OBJECT_CHECKS, args.urn, report)
+        self._judge([(args.resource_type, args.props, args.urn)], OBJECT_CHECKS, report)
 
     def judge_stack(self, args: StackValidationArgs, report: ReportViolation) -> None:
-        """Judge all resources together: report what is mandatory, keep the rest for `advise_stack`."""
+        """Judge all resources together, by the levels that `law` was given."""
         resources = [(item.resource_type, item.props, item.urn) for item in args.resources]
-        self._judge(resources, SET_CHECKS, "", report)
+        self._judge(resources, SET_CHECKS, report)
 
-    def advise_resource(self, args: ResourceValidationArgs, report: ReportViolation) -> None:
-        """Report what `judge_resource` kept."""
-        self._advise(args.urn, report)
-
-    def advise_stack(self, _: StackValidationArgs, report: ReportViolation) -> None:
-        """Report what `judge_stack` kept."""
-        self._advise("", report)
-
-    def _judge(
-        self,
-        resources: Sequence[_Resource],
-        checks: Sequence[Check],
-        session: str,
-        report: ReportViolation,
-    ) -> None:
-        found = list(_found(resources, self.levels.enabled(checks)))
-        for violation, urn in found:
-            if self.levels.of(violation.check) is Level.MANDATORY:
-                report(violation.text, urn)
-        self._advice[session] = [
-            (violation.text, urn) for violation, urn in found if self.levels.of(violation.check) is Level.ADVISORY
-        ]
-
-    def _advise(self, session: str, report: ReportViolation) -> None:
-        for text, urn in self._advice.pop(session, ()):
-            report(text, urn)
+    def _judge(self, resources: Sequence[_Resource], checks: Sequence[Check], report: ReportViolation) -> None:
+        advise = vars(self._voices).pop("advise", report)
+        for violation, urn in _found(resources, self.levels.enabled(checks)):
+            speak = report if self.levels.of(violation.check) is Level.MANDATORY else advise
+            speak(violation.text, urn)
 
 
 def policies() -> list[Policy]:
     """Return the four policies; each call makes a court of its own."""
     court = Court()
+    off, on = EnforcementLevel.DISABLED, EnforcementLevel.MANDATORY
+    configuration = PolicyConfigSchema(properties={"levels": LEVELS_SCHEMA})
     return [
-        ResourceValidationPolicy(
-            POLICY,
-            "Objects obey the law of gpu-runtime.",
-            court.judge_resource,
-            EnforcementLevel.MANDATORY,
-            PolicyConfigSchema(properties={"levels": LEVELS_SCHEMA}),
-        ),
-        ResourceValidationPolicy(
-            f"{POLICY}-advisory",
-            "Objects follow the advice of gpu-runtime.",
-            court.advise_resource,
-            EnforcementLevel.ADVISORY,
-        ),
-        StackValidationPolicy(
-            f"{POLICY}-of-stack",
-            "The stack obeys the law of gpu-runtime.",
-            court.judge_stack,
-            EnforcementLevel.MANDATORY,
-        ),
-        StackValidationPolicy(
-            f"{POLICY}-of-stack-advisory",
-            "The stack follows the advice of gpu-runtime.",
-            court.advise_stack,
-            EnforcementLevel.ADVISORY,
-        ),
+        ResourceValidationPolicy(ADVICE, "Objects follow the advice of gpu-runtime.", court.lend_voice, off),
+        ResourceValidationPolicy(POLICY, "Objects obey the law.", court.judge_resource, on, configuration),
+        StackValidationPolicy(STACK_ADVICE, "The stack follows the advice of gpu-runtime.", court.lend_voice, off),
+        StackValidationPolicy(STACK, "The stack obeys the law.", court.judge_stack, on),
     ]
 
 
@@ -170,14 +139,14 @@ def manifest_of(token: str, props: Any) -> dict[str, Any] | None:
 
 
 def unguarded(value: Any) -> Any:
-    """Return *value* from behind the SDK's proxies, with UNKNOWN where they would raise."""
+    """Return *value* as plain data from behind the SDK's proxies, with UNKNOWN where they would raise."""
     if isinstance(value, str):
         return UNKNOWN if value in _SENTINELS else value
-    if isinstance(value, Mapping):
+    if isinstance(value, _DictProxy):
         return {key: unguarded(child) for key, child in value[_TARGET].items()}
-    if isinstance(value, Sequence):
-        return [unguarded(child) for child in value[_TARGET]]  # type: ignore[call-overload]
-    return value
+    if isinstance(value, _ListProxy):
+        return [unguarded(child) for child in value[_TARGET]]
+    return plain(value)
 
 
 def _kind(of_token: str, of_props: Any) -> Any:
@@ -189,5 +158,9 @@ def _kind(of_token: str, of_props: Any) -> Any:
 
 def _found(resources: Sequence[_Resource], checks: Sequence[Check]) -> Iterator[tuple[Violation, str]]:
     judged = [(manifest, urn) for token, props, urn in resources if (manifest := manifest_of(token, props)) is not None]
-    for index, violation in judge_sources([manifest for manifest, _ in judged], checks):
+    for index, violation in judge_sources([manifest for manifest, _ in judged], checks, read=_as_it_is):
         yield violation, judged[index][1]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -28,11 +28,13 @@ class Engine:
     def __init__(self, port: int) -> None:
         self.pack: Any = service.AnalyzerStub(grpc.insecure_channel(f"127.0.0.1:{port}"))
 
-    def configure(self, levels: dict[str, str]) -> None:
-        """Give the pack the levels of a configuration file."""
-        config = messages.PolicyConfig(enforcementLevel=messages.MANDATORY)
-        config.properties.update({"levels": levels})
-        self.pack.Configure(messages.ConfigureAnalyzerRequest(policyConfig={"law": config}))
+    def configure(self, levels: dict[str, str], *, advice: bool = False) -> None:
+        """Give the pack the levels of a configuration file, and the advisory policies their voice."""
+        law = messages.PolicyConfig(enforcementLevel=messages.MANDATORY)
+        law.properties.update({"levels": levels})
+        voice = messages.PolicyConfig(enforcementLevel=messages.ADVISORY if advice else messages.DISABLED)
+        config = {"law": law, "law-advisory": voice, "law-of-stack-advisory": voice}
+        self.pack.Configure(messages.ConfigureAnalyzerRequest(policyConfig=config))
 
     def resource(self, manifest: Any, token: str = "") -> list[tuple[str, str, str]]:
         """Ask the resource policies about one object."""
@@ -139,7 +141,8 @@ def test_stack_in_preview(engine: Engine) -> None:
 def test_levels(engine: Engine) -> None:
     """The configuration moves a check to advice or out, and leaves the others as they are."""
     bad = pod(hostNetwork=True, enableServiceLinks=True, hostPID=True)
-    engine.configure({"service-links": "advisory", "egress-walls": "advisory", "ingress-walls": "disabled"})
+    levels = {"service-links": "advisory", "egress-walls": "advisory", "ingress-walls": "disabled"}
+    engine.configure(levels, advice=True)
 
     assert sorted((policy, level) for policy, level, _ in engine.resource(bad)) == [
         ("law", "mandatory"),
@@ -147,6 +150,14 @@ def test_levels(engine: Engine) -> None:
         ("law-advisory", "advisory"),
     ]
     assert [(policy, level) for policy, level, _ in engine.stack([bad])] == [("law-of-stack-advisory", "advisory")]
+
+
+def test_advice_without_a_voice_is_mandatory(engine: Engine) -> None:
+    """Who moves a check to advice and leaves the advisory policies off has not switched the check off."""
+    engine.configure({"service-links": "advisory", "egress-walls": "advisory"})
+
+    assert [level for _, level, _ in engine.resource(pod(enableServiceLinks=True))] == ["mandatory"]
+    assert [level for _, level, _ in engine.stack([pod()])] == ["mandatory"] * 2
 
 
 def test_unknown_level_fails_the_run(engine: Engine) -> None:
