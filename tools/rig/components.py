@@ -207,6 +207,7 @@ def _router(rig: str, network: Network) -> list[str]:
         "--run-router=false",
         "--run-service-proxy=false",
         "--enable-cni=false",
+        "--health-port=0",
         f"--service-cluster-ip-range={network.services}",
     ]
 

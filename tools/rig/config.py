@@ -91,6 +91,7 @@ def kubelet(network: Network) -> dict[str, Any]:
         "clusterDNS": [str(network.dns_ip)],
         "clusterDomain": "cluster.local",
         "resolvConf": "",  # the host's resolvers are out of reach
+        "nodeStatusReportFrequency": "1m",
         "nodeStatusUpdateFrequency": "2s",  # GPUs show that soon after the device plugin came
         "kubeAPIQPS": 100,
         "kubeAPIBurst": 200,

@@ -44,9 +44,11 @@ def missing(api: Api, rig: str, folder: Folder) -> list[str]:
     """Return in words what keeps the rig from being ready; an empty list means that it is."""
     if api.get("/readyz") is None:
         return ["API server"]
+    began = read_json(folder.inside / "progress.json") or {}
+    since = str(began.get("began", ""))
     found = [
-        *node_missing(api.get(f"/api/v1/nodes/{node_name(rig)}") or {}),
-        *dns_missing(api.get("/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns") or {}),
+        *node_missing(api.get(f"/api/v1/nodes/{node_name(rig)}") or {}, since),
+        *dns_missing(api.get("/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app%3Dkube-dns") or {}, since),
         *class_missing(api.get("/apis/storage.k8s.io/v1/storageclasses") or {}),
     ]
     return found + [name for name in waiting(folder) if name not in found]
@@ -58,22 +60,28 @@ def identity(api: Api) -> str | None:
     return str(namespace["metadata"]["uid"]) if namespace else None
 
 
-def node_missing(node: dict[str, Any]) -> list[str]:
-    """Judge a Node."""
+def node_missing(node: dict[str, Any], since: str) -> list[str]:
+    """Judge a Node. What was said before *since* (RFC 3339, UTC) is of an earlier run on the same data."""
     status = node.get("status", {})
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
+    ready = any(
+        one["type"] == "Ready" and one["status"] == "True" and one["lastHeartbeatTime"] >= since
+        for one in status.get("conditions", ())
+    )
     gpus = status.get("allocatable", {}).get("nvidia.com/gpu") == str(GPUS)
     return [word for word, there in (("node", ready), ("simulated GPUs", gpus)) if not there]
 
 
-def dns_missing(pods: dict[str, Any]) -> list[str]:
-    """Judge the list of DNS pods: one must be ready and not on its way out."""
-    for pod in pods.get("items", ()):
-        conditions = pod.get("status", {}).get("conditions", ())
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-        if ready and "deletionTimestamp" not in pod["metadata"]:
-            return []
-    return ["cluster DNS"]
+def dns_missing(pods: dict[str, Any], since: str) -> list[str]:
+    """Judge the list of DNS pods: one must be ready, in a container that began in this run."""
+    return [] if any(_serves(pod.get("status", {}), since) for pod in pods.get("items", ())) else ["cluster DNS"]
+
+
+def _serves(status: dict[str, Any], since: str) -> bool:
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
+    begins = [
+        one.get("state", {}).get("running", {}).get("startedAt", "") for one in status.get("containerStatuses", ())
+    ]
+    return ready and all(begin >= since for begin in begins)
 
 
 def class_missing(classes: dict[str, Any]) -> list[str]:

@@ -117,9 +117,11 @@ SYSCTLS = {
     "ipv6/conf/all/disable_ipv6": 1,
     "ipv6/conf/default/disable_ipv6": 1,
     "ipv4/ip_forward": 1,
+    "ipv4/icmp_ratelimit": 0,
     "bridge/bridge-nf-call-iptables": 1,
 }
-"""Of the rig's own network namespace; the last shows pod-to-pod packets on the bridge to NetworkPolicy."""
+"""Of the rig's own network namespace: without the limit a refusal is always heard at once; the last shows pod-to-pod
+packets on the bridge to NetworkPolicy."""
 
 
 def firewall(network: Network) -> str:
@@ -131,10 +133,13 @@ table inet rig {{
     iifname "{NODE_DEVICE}" ip saddr != {network.host_ip} drop
     iifname "{NODE_DEVICE}" meta nfproto ipv6 drop
   }}
-  chain exit {{
-    type filter hook postrouting priority filter; policy accept;
-    oifname "{NODE_DEVICE}" ct state established,related accept
-    oifname "{NODE_DEVICE}" drop
+  chain forwarded {{
+    type filter hook forward priority filter; policy accept;
+    oifname "{NODE_DEVICE}" ct state new,invalid,untracked reject with icmpx type admin-prohibited
+  }}
+  chain own {{
+    type filter hook output priority filter; policy accept;
+    oifname "{NODE_DEVICE}" ct state new,invalid,untracked reject with icmpx type admin-prohibited
   }}
 }}
 """

@@ -174,7 +174,7 @@ class Rig:
         last: list[str] = []
         while missing := health.missing(api, self.name, self.folder):
             if processes.first_process(self._groups()) is None:
-                raise RigError(f"rig {self.name} ended while it started: {self._why_ended()}")
+                raise RigError(f"rig {self.name} ended while it started: {self._why_ended(lines=8)}")
             if time.monotonic() - began > seconds:
                 lacks = f"{', '.join(missing)} missing; logs: {self.folder.logs}"
                 raise RigError(f"rig {self.name} is not ready after {seconds:.0f} s: {lacks}")
@@ -194,13 +194,13 @@ class Rig:
             "start": processes.start_time(pid),
         }
 
-    def _why_ended(self) -> str:
+    def _why_ended(self, *, lines: int = 0) -> str:
         ended = health.read_json(self.folder.inside / "ended.json")
         if ended is None:
             return "it ended without a word: killed, or the machine was restarted"
         reason = str(ended["reason"])
-        lines = tail(self.folder.logs / f"{reason.split(maxsplit=1)[0]}.log", 8)
-        return "\n  ".join([reason, *lines])
+        last = tail(self.folder.logs / f"{reason.split(maxsplit=1)[0]}.log", lines) if lines else []
+        return "\n  ".join([reason, *last])
 
     def _size(self) -> str:
         return f"{self.memory / 2**20:.0f} MiB, node {self.node_ip}, {components.GPUS} simulated GPUs"

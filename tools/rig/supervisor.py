@@ -38,6 +38,7 @@ class Supervisor:
         self.done: list[str] = []
         self.inside, self.logs = inside, logs
         self.deadline = time.monotonic() + START_SECONDS
+        self.began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     def run(self) -> str:
         """Supervise; return why the rig ends."""
@@ -99,6 +100,7 @@ class Supervisor:
 
     def _tell(self) -> None:
         progress = {
+            "began": self.began,
             "running": [component["name"] for component in self.running.values() if not component["step"]],
             "waiting": [component["name"] for component in self.waiting],
             "done": self.done,
