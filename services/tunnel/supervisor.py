@@ -98,11 +98,15 @@ class Supervisor:
 
     def _read(self) -> None:
         try:
-            self.wanted = read_wanted(self.directory)
+            wanted = read_wanted(self.directory)
         except WantedError as error:
             self._complain("waiting-for-files", str(error))
-        else:
-            self.complaints.pop("waiting-for-files", None)
+            return
+        self.complaints.pop("waiting-for-files", None)
+        if wanted != self.wanted:
+            self.wanted = wanted
+            for frpc in self.running.values():
+                frpc.look_due = 0.0
 
     def _keep(self, server: Server, wanted: Wanted, now: float) -> None:
         frpc = self.running.get(server)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tunnel import wanted as module
 from tunnel.frpc import Frpc, Link, Program, link_of, start, without, write_private
 from tunnel.frpc_config import Admin, frpc_config
 from tunnel.supervisor import LONGEST_WAIT, Retry, reap_orphans, should_restart
@@ -39,6 +40,22 @@ def test_the_folder_is_read_whole(mounted: Path, tunnel: Wanted) -> None:
     assert read_wanted(mounted) == tunnel
     other = replace(tunnel, unit=replace(tunnel.unit, host=claim("other").host))
     mount(mounted, other)
+    assert read_wanted(mounted) == other
+
+
+def test_the_files_are_of_one_version(mounted: Path, tunnel: Wanted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A swap between the first file and the last does not mix two versions."""
+    read = module._text
+    other = wanted(SERVER, Authority(mounted, "other"), claim("other"))
+
+    def read_and_swap(path: Path) -> str:
+        text = read(path)
+        mount(mounted, other)
+        return text
+
+    monkeypatch.setattr(module, "_text", read_and_swap)
+    assert read_wanted(mounted) == tunnel
+    monkeypatch.undo()
     assert read_wanted(mounted) == other
 
 

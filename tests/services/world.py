@@ -140,7 +140,11 @@ class Process:
         """Signal the program and wait for its end."""
         if self.popen.poll() is None:
             self.popen.send_signal(number)
-        return self.popen.wait(15)
+            self.popen.send_signal(signal.SIGCONT)
+        try:
+            return self.popen.wait(15)
+        finally:
+            self.popen.kill()
 
 
 def python(module: str, *argv: str, output: Path) -> Process:
@@ -154,6 +158,7 @@ class Echo(socketserver.ThreadingTCPServer):
 
     allow_reuse_address = True
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, port: int = 0, banner: bytes = b"SSH-2.0-echo\r\n") -> None:
         super().__init__(("127.0.0.1", port), _EchoHandler)
