@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import toolchain
 from tools.images import buildah
 from tools.images.recipes import RECIPES, Part, Recipe
-from tools.images.store import files_in, forget, kept, key_of, key_of_files, step
+from tools.images.store import files_in, forget, kept, key_of, key_of_files, store, work_folder
 from tools.shell import ToolError, say
 
 ARCHIVE, REFERENCE = "image.tar", "ref"
@@ -62,18 +61,15 @@ def push(images: Mapping[str, Image], registry: str) -> dict[str, str]:
 
     Credentials are those of `docker login` or `skopeo login`. Raises ToolError when a copy fails.
     """
-    toolchain.ensure_debian("skopeo")
     return {name: _push(image, registry.rstrip("/")) for name, image in images.items()}
 
 
 def _push(image: Image, registry: str) -> str:
-    plain = ["--dest-tls-verify=false"] if registry.startswith(LOCAL_REGISTRIES) else []
+    plain = registry.startswith(LOCAL_REGISTRIES)
     target = f"{registry}/{image.name}"
-    source = f"oci-archive:{image.archive}"
-    step(
-        ["skopeo", "copy", "--preserve-digests", *plain, source, f"docker://{target}:{buildah.short(image.digest)}"],
-        f"{image.name} push",
-    )
+    with work_folder(store() / "work" / f"push-{image.name}-{os.getpid()}") as work:
+        tagged = f"{target}:{buildah.short(image.digest)}"
+        buildah.push_archive(image.name, image.archive, tagged, plain=plain, work=work)
     return f"{target}@{image.digest}"
 
 

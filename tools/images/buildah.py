@@ -15,8 +15,11 @@ from tools.shell import ToolError
 PREFIX = "localhost/gpu-runtime"
 """Names that no registry serves: an image of ours that was not loaded is never looked for elsewhere."""
 
-PRIVATE = 'mkdir -p /var/lib/containers && mount --bind "$0" /var/lib/containers && exec "$@"'
-"""buildah keeps a cache in /var/lib/containers whatever it is told; it gets one that goes with the build."""
+STATE = ("/var/lib/containers", "/run/containers")
+"""Where buildah and skopeo keep things whatever they are told."""
+
+PRIVATE = " && ".join([*(f'mkdir -p {folder} && mount --bind "$0" {folder}' for folder in STATE), 'exec "$@"'])
+"""They get a folder there that goes with the work."""
 
 
 def build_archive(name: str, context: Path, bases: Mapping[str, Path], work: Path) -> tuple[Path, str]:
@@ -37,6 +40,17 @@ def build_archive(name: str, context: Path, bases: Mapping[str, Path], work: Pat
     return archive, reference
 
 
+def push_archive(name: str, archive: Path, target: str, *, plain: bool, work: Path) -> None:
+    """Copy the image in *archive* to *target* in a registry, byte by byte; *plain* is without TLS.
+
+    Raises ToolError when the registry does not take it.
+    """
+    _must_be_root()
+    toolchain.ensure_debian("skopeo")
+    options = ["--preserve-digests", *(["--dest-tls-verify=false"] if plain else [])]
+    _contained(work, f"{name} push", "skopeo", "copy", *options, f"oci-archive:{archive}", f"docker://{target}")
+
+
 def short(digest: str) -> str:
     """Return a tag for the image with manifest *digest*: tags may not contain the colon of `sha256:…`."""
     return digest.removeprefix("sha256:")[:12]
@@ -44,15 +58,22 @@ def short(digest: str) -> str:
 
 def _must_be_root() -> None:
     if os.geteuid():
-        raise ToolError("images are built as root (buildah makes root file systems): run this with sudo, or as root")
+        raise ToolError(
+            "images are built and pushed as root (they are root file systems): run this as root, or with sudo"
+        )
 
 
 def _buildah(work: Path, label: str, command: str, *arguments: str) -> None:
-    for folder in ("lib", "tmp"):
-        (work / folder).mkdir(exist_ok=True)
     storage = ["--storage-driver=vfs", f"--root={work / 'storage'}", f"--runroot={work / 'run'}"]
-    private: list[str | Path] = ["unshare", "--mount", "sh", "-c", PRIVATE, work / "lib"]
-    step([*private, "buildah", *storage, command, *arguments], label, env=os.environ | {"TMPDIR": str(work / "tmp")})
+    _contained(work, label, "buildah", *storage, command, *arguments)
+
+
+def _contained(work: Path, label: str, *argv: str) -> None:
+    """Run *argv* so that whatever it leaves lies in folder *work*."""
+    for folder in ("state", "tmp"):
+        (work / folder).mkdir(exist_ok=True)
+    private: list[str | Path] = ["unshare", "--mount", "sh", "-c", PRIVATE, work / "state"]
+    step([*private, *argv], label, env=os.environ | {"TMPDIR": str(work / "tmp")})
 
 
 def _name_image(layout: Path, name: str) -> str:
