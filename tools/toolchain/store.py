@@ -88,8 +88,9 @@ def _platform() -> tuple[str, str]:
 
 
 def _own_sources(binary: Binary, module: Path) -> list[Path]:
-    """Only packages of ours (`.`, `./x`) have sources here; an upstream package is fixed by go.sum."""
-    return sorted((module / binary.package).glob("*.go")) if binary.package.startswith(".") else []
+    """List the sources of a package of ours (`.`, `./x`); an upstream package is fixed by go.sum."""
+    found = sorted((module / binary.package).glob("*.go")) if binary.package.startswith(".") else []
+    return [file for file in found if not file.name.endswith("_test.go")]
 
 
 def _target(path: Path) -> list[int | str] | None:

@@ -129,6 +129,16 @@ func serve(ctx context.Context, directory, resource string, count int) error {
 	return nil
 }
 
+// offer keeps the devices registered, through restarts of the kubelet, until ctx ends.
+func offer(ctx context.Context, directory, resource string, count int) {
+	for ctx.Err() == nil {
+		if err := serve(ctx, directory, resource, count); err != nil && ctx.Err() == nil {
+			log.Printf("simulated: no kubelet takes %s yet: %v", resource, err)
+			time.Sleep(retryInterval)
+		}
+	}
+}
+
 func main() {
 	resource := flag.String("resource", "nvidia.com/gpu", "the resource to advertise")
 	count := flag.Int("count", 8, "how many simulated devices")
@@ -136,10 +146,5 @@ func main() {
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	for ctx.Err() == nil {
-		if err := serve(ctx, *directory, *resource, *count); err != nil && ctx.Err() == nil {
-			log.Printf("simulated: no kubelet takes %s yet: %v", *resource, err)
-			time.Sleep(retryInterval)
-		}
-	}
+	offer(ctx, *directory, *resource, *count)
 }
