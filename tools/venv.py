@@ -72,7 +72,7 @@ def _failure(label: str, lines: list[str]) -> str:
 
 
 def _package_stamp() -> str:
-    return _digest((ROOT / "requirements.lock").read_bytes(), sys.version.encode(), sys.base_prefix.encode())
+    return _digest((ROOT / "requirements.lock").read_bytes())
 
 
 def _project_stamp() -> str:
@@ -89,6 +89,9 @@ def _stamp_file(kind: str) -> Path:
 
 
 def _stamped(kind: str, stamp: str) -> bool:
+    """Tell whether a run ended with this stamp, and the Python that it was made with is still there."""
+    if not (VENV / "bin" / "python").exists():
+        return False
     try:
         return _stamp_file(kind).read_text() == stamp
     except (FileNotFoundError, NotADirectoryError):
