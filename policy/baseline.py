@@ -30,6 +30,25 @@ TOKEN_EXEMPTIONS: Final[Mapping[str, str]] = {
 }
 """Pods of the platform that may carry a service-account token: value of `app.kubernetes.io/name` -> reason."""
 
+DEFAULT_CAPABILITIES: Final = frozenset(
+    {
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    },
+)
+"""What runtimes give by default, less NET_RAW (Pod Security baseline): to add any other is worse than to keep these."""
+
 ALLOWED_CAPABILITIES: Final = frozenset({"NET_BIND_SERVICE"})
 """What may be added after `ALL` is dropped (Pod Security restricted); components of ours add nothing."""
 

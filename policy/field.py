@@ -62,9 +62,9 @@ class Field:
         if self.parent is None:
             return str(self.key)
         above = self.parent.path
-        if isinstance(self.key, int):
+        if isinstance(self.key, int) or self.key == "*":
             return f"{above}[{self.key}]"
-        if not self.key.replace("_", "").replace("-", "").replace("*", "").isalnum():
+        if not self.key.replace("_", "").replace("-", "").isalnum():
             return f"{above}[{json.dumps(self.key)}]"
         return f"{above}.{self.key}" if above else self.key
 

@@ -4,8 +4,9 @@ from typing import Final
 
 from policy.check import Check
 from policy.checks import (
+    added_capabilities,
     apparmor,
-    capabilities,
+    dropped_capabilities,
     egress_walls,
     exposed_services,
     gpu_requests,
@@ -23,6 +24,7 @@ from policy.checks import (
     proc_mount,
     resources,
     seccomp,
+    seccomp_set,
     selinux,
     service_account_token,
     service_links,
@@ -43,9 +45,11 @@ ALL: Final[tuple[Check, ...]] = (
     host_probes,
     volume_types,
     privilege_escalation,
-    capabilities,
+    added_capabilities,
+    dropped_capabilities,
     non_root,
     seccomp,
+    seccomp_set,
     apparmor,
     selinux,
     proc_mount,

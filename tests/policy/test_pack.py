@@ -105,7 +105,7 @@ def test_fixture_passes(engine: Engine, case: Case) -> None:
         ({"hostNetwork": UNKNOWN_BOOLEAN_VALUE}, "host-namespaces"),
         ({"volumes": [{"name": "a", "hostPath": UNKNOWN_OBJECT_VALUE}]}, "host-paths"),
         ({"securityContext": UNKNOWN_OBJECT_VALUE}, "non-root"),
-        ({"containers": UNKNOWN_OBJECT_VALUE}, "capabilities"),
+        ({"containers": UNKNOWN_OBJECT_VALUE}, "dropped-capabilities"),
     ],
 )
 def test_unknown_is_mandatory(engine: Engine, spec: Any, check: str) -> None:
