@@ -29,6 +29,7 @@ def test_install_runs_again(pod: Pod, bundle_content: Path, tmp_path: Path) -> N
     again = pod.run(["/bundle/bin/sh", "/bundle/libexec/install"], mounts, root=tmp_path / "bundle-image")
     assert again.returncode == 0, again.stderr
     assert names(pod.path("bundle")) == ["bin", "etc", "libexec"]
+    assert names(pod.path("bundle") / "bin") == names(bundle_content / "bundle/bin")
 
 
 def test_accounts_of_an_empty_image(pod: Pod) -> None:
@@ -77,8 +78,11 @@ def test_an_interrupted_seeding_is_done_again(pod: Pod) -> None:
     pod.image_file(f"{HOME}/missing", "of the image")
     home = pod.path("home")
     half = home / ".gpu-runtime-seed"
-    half.mkdir(mode=0o555)
-    os.chown(half, UID, UID)
+    (half / "folder").mkdir(parents=True)
+    (half / "folder/missing").touch()
+    for path in (half / "folder", half):
+        os.chown(path, UID, UID)
+        path.chmod(0o555)
     (home / "arrived").write_text("of the user")
     assert pod.accounts().returncode == 0
     assert {file.name: file.read_text() for file in home.iterdir()} == {
