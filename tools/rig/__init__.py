@@ -2,6 +2,7 @@
 
 from tools.rig.errors import RigError
 from tools.rig.network import Network
+from tools.rig.outside import outside
 from tools.rig.rig import Rig, Status
 
-__all__ = ["Network", "Rig", "RigError", "Status"]
+__all__ = ["Network", "Rig", "RigError", "Status", "outside"]

@@ -8,8 +8,11 @@ from pathlib import Path
 
 from tools.rig.errors import RigError
 
-V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
-"""What the kubelet manages on cgroup v2; the first four are required, the rest is taken where it exists."""
+REQUIRED = ("cpu", "cpuset", "memory", "pids")
+"""Controllers without which the kubelet does not start on cgroup v2."""
+
+V2_CONTROLLERS = (*REQUIRED, "io", "hugetlb")
+"""The rest is shared where it exists."""
 
 REMOVE_SECONDS = 10
 """The kernel empties the groups of killed processes within milliseconds; a loaded machine needs longer."""
@@ -76,13 +79,15 @@ def create(found: list[Hierarchy], name: str) -> None:
 def share_controllers(root: Path) -> None:
     """Let children of a v2 group use the controllers; raise RigError when a required one is refused."""
     available = (root / "cgroup.controllers").read_text().split()
-    for controller in V2_CONTROLLERS[:4]:
+    for controller in REQUIRED:
         if controller not in available:
             raise RigError(f"cgroup v2 at {root} offers no {controller} controller; the kubelet needs it")
     for controller in (name for name in V2_CONTROLLERS if name in available):
         try:
             (root / "cgroup.subtree_control").write_text(f"+{controller}")
         except OSError as error:
+            if controller not in REQUIRED:
+                continue
             raise RigError(f"cgroup v2 at {root} cannot share {controller}: {error.strerror}") from error
 
 

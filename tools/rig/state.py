@@ -87,6 +87,8 @@ class Folder:
             fields = json.loads(self._record.read_text())
         except FileNotFoundError:
             return None
+        except PermissionError as error:
+            raise RigError(f"only root may read {self._record} (try sudo)") from error
         except (OSError, ValueError) as error:
             raise RigError(f"{self._record} is unreadable ({error}): restore or remove it by hand") from error
         if fields.get("format") != FORMAT:
