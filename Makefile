@@ -9,10 +9,33 @@ PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14; 
 BARE = $(or $(PYTHON),$(error no Python 3.11 or newer is on PATH: install one, or name it with `make PYTHON=...`))
 VENV := .venv/bin
 
-.PHONY: help init lock check test toolchain clean
+STACK ?= local
+
+.PHONY: help up down preview ssh-config images policy init lock check test golden toolchain clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+up: init ## make or update the stack (STACK=local: toolchain, rig, images and all) and print an ssh command that works
+	@$(VENV)/python -m tools.stack up --stack $(STACK)
+
+down: init ## destroy the stack, say what it retains; local: remove the rig and that data too (KEEP=1 leaves the rig)
+	@$(VENV)/python -m tools.stack down --stack $(STACK)
+
+preview: init ## show what `make up` would change
+	@$(VENV)/python -m tools.stack preview --stack $(STACK)
+
+ssh-config: init ## print the ssh_config of the stack's units
+	@$(VENV)/python -m tools.stack ssh-config --stack $(STACK)
+
+images: init ## build our images (PUSH=<registry> pushes them and prints the catalogue for a stack file)
+	@$(VENV)/python -m tools.images build $(if $(PUSH),--push $(PUSH))
+
+policy: init ## judge manifests by the law: make policy FILES="a.yaml folder"
+	@$(VENV)/python -m policy $(FILES)
+
+golden: init ## write the golden files anew; read the diff
+	@UPDATE_GOLDEN=1 $(VENV)/pytest -q tests/components tests/program
 
 init: ## make .venv from requirements.lock (does nothing when nothing changed)
 	@$(BARE) -m tools.venv

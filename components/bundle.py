@@ -3,7 +3,7 @@
 It brings what a user's image may lack: an init, a shell, sshd, and the scripts that use them (images/ssh-bundle).
 """
 
-from components.model import Manifest, Resources
+from components.model import Manifest, requirements
 from policy.baseline import container_security
 
 BUNDLE_DIR = "/.gpu-runtime"
@@ -19,8 +19,8 @@ ACCOUNTS = [f"{BUNDLE_DIR}/bin/sh", f"{BUNDLE_DIR}/libexec/accounts"]
 NO_GPU = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 """User images often say "all" here, which a runtime that trusts the image turns into every GPU of the node."""
 
-SETUP_RESOURCES = Resources(cpu="500m", memory="128Mi")
-"""For steps before the main container; they end before it starts, so they add nothing to the pod's request."""
+SETUP_RESOURCES = requirements({"cpu": "50m", "memory": "32Mi"}, {"cpu": "1", "memory": "128Mi"})
+"""For steps before the main container: a second of copying, and less than any main container asks for."""
 
 VOLUME: Manifest = {"name": "bundle", "emptyDir": {"sizeLimit": "64Mi"}}
 """Holds some 7 MiB of programs and the login's account files."""
@@ -33,7 +33,7 @@ def copy_container(image: str) -> Manifest:
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "env": [NO_GPU],
-        "resources": SETUP_RESOURCES.requirements(),
+        "resources": SETUP_RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("bundle", COPY_DIR)],
     }

@@ -6,7 +6,7 @@ import pulumi
 
 from components import names, platform, walls
 from components.bundle import mount
-from components.model import Manifest, Resources
+from components.model import Manifest, requirements
 from policy.baseline import container_security
 
 GATE = "gate"
@@ -18,7 +18,9 @@ URL = f"https://{HOST}:{names.GATE_PORT}"
 REPLICAS = 2
 """Who is asked while the gate is away is refused, so that it must not be away during a roll-out."""
 
-RESOURCES = Resources(cpu="200m", memory="64Mi")
+RESOURCES = requirements({"cpu": "50m", "memory": "64Mi"}, {"cpu": "500m", "memory": "192Mi"})
+"""28 MiB at rest, 85 MiB after 200 questions at once."""
+
 KEYS_DIR = "/keys"
 PROBE = {"httpGet": {"path": "/healthz", "port": GATE, "scheme": "HTTPS"}}
 
@@ -61,7 +63,7 @@ def _container(owner: str, image: str) -> Manifest:
         "ports": [{"name": GATE, "containerPort": names.GATE_PORT, "protocol": "TCP"}],
         "readinessProbe": {**PROBE, "periodSeconds": 2},
         "livenessProbe": {**PROBE, "periodSeconds": 10, "failureThreshold": 6},
-        "resources": RESOURCES.requirements(),
+        "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("keys", KEYS_DIR, read_only=True)],
     }

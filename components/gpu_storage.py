@@ -11,7 +11,7 @@ from pydantic import Field
 from components import names
 from components.bundle import BUNDLE_DIR, NO_GPU, PREPARE, copy_container, mount
 from components.bundle import VOLUME as BUNDLE_VOLUME
-from components.kube import metadata, register
+from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Image, Manifest, Model, Quantity, Resources, RunAs
 from policy.baseline import POD_DEFAULTS, container_security, pod_security
 
@@ -76,12 +76,21 @@ class Storage:
         prepare = self.spec.prepare
         if prepare is None:
             return ""
-        content = [self.prepare_image, prepare.command, prepare.args]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:DIGEST_LENGTH]
+        return _digest(self.prepare_image, prepare.command, prepare.args)
+
+    @property
+    def job(self) -> str:
+        """Name the Job: another for another content, and for another way of making it, since a Job cannot change."""
+        run_as = self.spec.run_as
+        return names.prepare_job(self.name, _digest(self.digest, str(self.spec.prepare), run_as.uid, run_as.gid))
 
     def labels(self, component: str) -> names.Labels:
         """Give the labels of one of the storage's objects."""
         return names.labels(owner=self.owner, component=component, instance=self.name, tenant=self.tenant)
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def storage_manifests(storage: Storage) -> dict[str, Manifest]:
@@ -91,6 +100,7 @@ def storage_manifests(storage: Storage) -> dict[str, Manifest]:
 
 
 def _claim(storage: Storage) -> Manifest:
+    """Ask for the volume; not waited for, since a class may bind at the first pod (and provider 4.25 waits in vain)."""
     spec: Manifest = {
         "accessModes": [storage.access_mode],
         "resources": {"requests": {"storage": storage.spec.size}},
@@ -100,18 +110,18 @@ def _claim(storage: Storage) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": metadata(names.claim(storage.name), storage.namespace, storage.labels("storage")),
+        "metadata": metadata(names.claim(storage.name), storage.namespace, storage.labels("storage"), SKIP_AWAIT),
         "spec": spec,
     }
 
 
 def _prepare_job(storage: Storage, prepare: ImagePrepare) -> Manifest:
-    """Run once per content: the Job's name carries the digest, and a marker in the volume ends a second run at once."""
+    """Run once per content: the Job's name says what it does, and a marker in the volume ends a second run at once."""
     labels = storage.labels("prepare")
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata(names.prepare_job(storage.name, storage.digest), storage.namespace, labels),
+        "metadata": metadata(storage.job, storage.namespace, labels),
         "spec": {
             "backoffLimit": PREPARE_ATTEMPTS,
             "activeDeadlineSeconds": prepare.timeout_seconds,
@@ -169,6 +179,7 @@ class GPUStorage(pulumi.ComponentResource):
         wait = pulumi.ResourceOptions(
             custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),
             delete_before_replace=True,
+            ignore_changes=["spec"],  # what the user says is in the name; a new bundle is no reason to run again
         )
         register(storage.alias, storage_manifests(storage), parent=self, options={"claim": keep, "prepare": wait})
         self.claim = names.claim(storage.name)

@@ -12,6 +12,10 @@ from components.model import Manifest
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 """Annotation for kinds where the provider's wait tells nobody anything; a Service would cost ten seconds each."""
 
+TAKE_OVER = {"pulumi.com/patchForce": "true"}
+"""Annotation of every object: what is retained is adopted by a later life of the stack, whose field manager is another,
+and so is what an interrupted run made. Whose objects they are is checked before (cluster.py), not by field managers."""
+
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -59,9 +63,7 @@ def metadata(
     name: str, namespace: str | None, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Manifest:
     """Give an object's metadata; the labels are copied, so that no two objects share a dict."""
-    meta: Manifest = {"name": name, "labels": dict(labels)}
+    meta: Manifest = {"name": name, "labels": dict(labels), "annotations": {**TAKE_OVER, **(annotations or {})}}
     if namespace is not None:
         meta["namespace"] = namespace
-    if annotations:
-        meta["annotations"] = dict(annotations)
     return meta

@@ -4,6 +4,7 @@ import base64
 import binascii
 import ipaddress
 import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -162,7 +163,7 @@ class RunAs(Model):
 
 
 class Resources(Model):
-    """CPU and memory of one container, requested and granted alike."""
+    """CPU and memory of a tenant's container, requested and granted alike."""
 
     cpu: Quantity
     memory: Quantity
@@ -170,4 +171,9 @@ class Resources(Model):
     def requirements(self, **more: str) -> dict[str, Manifest]:
         """Give requests equal to limits, so that no pod takes what another was promised."""
         amounts = {"cpu": self.cpu, "memory": self.memory, **more}
-        return {"requests": amounts, "limits": dict(amounts)}
+        return requirements(amounts, amounts)
+
+
+def requirements(requests: Mapping[str, str], limits: Mapping[str, str]) -> dict[str, Manifest]:
+    """Give a container's resources: what the scheduler sets aside, and what the kernel lets it take."""
+    return {"requests": dict(requests), "limits": dict(limits)}

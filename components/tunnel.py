@@ -11,11 +11,13 @@ from components import gate, names, platform, walls
 from components.bundle import mount
 from components.frp_config import PKI_DIR, frps_toml
 from components.kube import SKIP_AWAIT, metadata, register
-from components.model import Cidr, Host, Manifest, Model, Port, Resources
+from components.model import Cidr, Host, Manifest, Model, Port, requirements
 from policy.baseline import container_security
 
 FRPS = "frps"
-FRPS_RESOURCES = Resources(cpu="500m", memory="256Mi")
+FRPS_RESOURCES = requirements({"cpu": "100m", "memory": "64Mi"}, {"cpu": "2", "memory": "512Mi"})
+"""Every byte of every session passes here; memory is bounded because frps grows with lost clients (frp issue 4802)."""
+
 
 ENTRANCE = "ssh"
 """The Service that clients reach."""
@@ -140,15 +142,18 @@ def _container(image: str) -> Manifest:
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["/usr/bin/frps", "-c", f"{CONFIG_DIR}/frps.toml"],
-        # Go trusts what this names; it is how frps verifies the gate
-        "env": [{"name": "SSL_CERT_FILE", "value": f"{PKI_DIR}/ca.crt"}],
+        # Go trusts what these name, and nothing else: so frps verifies the gate
+        "env": [
+            {"name": "SSL_CERT_FILE", "value": f"{PKI_DIR}/ca.crt"},
+            {"name": "SSL_CERT_DIR", "value": "/nonexistent"},
+        ],
         "ports": [
             {"name": "tunnel", "containerPort": names.TUNNEL_PORT, "protocol": "TCP"},
             {"name": "connect", "containerPort": names.CONNECT_PORT, "protocol": "TCP"},
         ],
         "readinessProbe": {"tcpSocket": {"port": "connect"}, "periodSeconds": 2},
         "livenessProbe": {"tcpSocket": {"port": "connect"}, "periodSeconds": 10, "failureThreshold": 6},
-        "resources": FRPS_RESOURCES.requirements(),
+        "resources": FRPS_RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("config", CONFIG_DIR, read_only=True), mount("pki", PKI_DIR, read_only=True)],
     }

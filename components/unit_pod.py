@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from components import names
 from components.bundle import ACCOUNTS, BUNDLE_DIR, LAUNCH, NO_GPU, SETUP_RESOURCES, copy_container, mount
 from components.bundle import VOLUME as BUNDLE_VOLUME
-from components.model import Manifest, Resources, RunAs, bytes_of
+from components.model import Manifest, Resources, RunAs, bytes_of, requirements
 from policy.baseline import POD_DEFAULTS, container_security, pod_security, shm_mount, shm_volume
 
 RUN_DIR = "/.gpu-runtime-run"
@@ -28,7 +28,7 @@ ACCOUNT_FILES = {
 
 TUNNEL_REQUESTS = {"cpu": "20m", "memory": "64Mi"}
 TUNNEL_LIMITS = {"cpu": "1", "memory": "192Mi"}
-"""The supervisor and one frpc per tunnel server (about 20 MiB each); a full core while somebody copies a data set."""
+"""The supervisor (24 MiB) and one frpc (22 MiB) per tunnel server; a full core while somebody copies a data set."""
 
 RUN_SIZE = "16Mi"
 """sshd's configuration and its capped log."""
@@ -95,7 +95,7 @@ def _accounts_container(pod: UnitPod) -> Manifest:
         "imagePullPolicy": "IfNotPresent",
         "command": ACCOUNTS,
         "env": [*_platform_login(pod), NO_GPU],
-        "resources": SETUP_RESOURCES.requirements(),
+        "resources": SETUP_RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("bundle", BUNDLE_DIR), mount("home", HOME_STAGE_DIR)],
     }
@@ -108,8 +108,9 @@ def _tunnel_container(pod: UnitPod) -> Manifest:
         "image": pod.tunnel_image,
         "imagePullPolicy": "IfNotPresent",
         "restartPolicy": "Always",
+        "args": [f"--dir={TUNNEL_DIR}", f"--state={TUNNEL_STATE_DIR}", f"--local-port={names.SSHD_PORT}"],
         "env": [NO_GPU],
-        "resources": {"requests": TUNNEL_REQUESTS, "limits": TUNNEL_LIMITS},
+        "resources": requirements(TUNNEL_REQUESTS, TUNNEL_LIMITS),
         "securityContext": container_security(),
         "volumeMounts": [mount("tunnel", TUNNEL_DIR, read_only=True), mount("tunnel-state", TUNNEL_STATE_DIR)],
     }

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -74,6 +75,7 @@ def locked(path: Path, label: str) -> Iterator[None]:
 
 def command(main: Callable[[], int | None]) -> None:
     """Run *main* as a program: a foreseeable failure and Ctrl-C end it with one sentence and an exit status."""
+    signal.signal(signal.SIGTERM, _end)
     try:
         sys.exit(main())
     except (ToolError, OSError) as error:
@@ -82,6 +84,11 @@ def command(main: Callable[[], int | None]) -> None:
     except KeyboardInterrupt:
         say("interrupted; the next run goes on from here")
         sys.exit(INTERRUPTED)
+
+
+def _end(*_: object) -> None:
+    """Turn SIGTERM into an orderly way out, so that programs that we started end with us."""
+    raise KeyboardInterrupt
 
 
 def _watch(process: subprocess.Popen[bytes], beat: Callable[[float], None]) -> int:

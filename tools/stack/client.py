@@ -50,7 +50,7 @@ def wait_for_login(workspace: Workspace, alias: str) -> float:
     started = said = time.monotonic()
     while (done := ssh(workspace, alias, "true")).returncode:
         now = time.monotonic()
-        last = (done.stderr.strip().splitlines() or ["no answer"])[-1]
+        last = (done.stderr.strip().splitlines() or ["no answer"])[0]  # the ProxyCommand's own word comes first
         if now - started > LOGIN_SECONDS:
             raise ToolError(f"no login to {alias} after {LOGIN_SECONDS} s: {last}")
         if now - said > HEARTBEAT_SECONDS:

@@ -114,6 +114,9 @@ def _follow(process: subprocess.Popen[str], label: str) -> int:
         say("interrupted: pulumi finishes the step in hand, so that its state stays true")
         process.wait(STOP_SECONDS * 6)  # the terminal sent it the same Ctrl-C
         raise
+    except BaseException:
+        process.terminate()
+        raise
     finally:
         over.set()
         heart.join()

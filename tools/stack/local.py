@@ -48,8 +48,18 @@ def apply(workspace: Workspace, rig: Rig) -> None:
     if changed:
         say("the rig is another cluster than the one this state was written for: asking it what is there")
     workspace.cluster_id.write_text(identity)
+    workspace.unlock()
     refresh = ["--refresh"] if changed else []
-    if engine.run("up", "--yes", "--continue-on-error", "--policy-pack", str(PACK), "--suppress-outputs", *refresh):
+    if engine.run(
+        "up",
+        "--yes",
+        "--continue-on-error",
+        "--policy-pack",
+        str(PACK),
+        "--suppress-outputs",
+        "--suppress-progress",
+        *refresh,
+    ):
         raise ToolError("the stack is not up: pulumi says why above; mend it and run again")
 
 
@@ -73,8 +83,9 @@ def down(workspace: Workspace, rig: Rig, *, keep_rig: bool) -> None:
 
 def _destroy(workspace: Workspace) -> None:
     engine = workspace.engine()
+    workspace.unlock()
     retained = engine.outputs().get("retained", [])
-    if engine.run("destroy", "--yes", "--continue-on-error"):
+    if engine.run("destroy", "--yes", "--continue-on-error", "--suppress-progress"):
         raise ToolError("the stack is not destroyed: pulumi says why above")
     for claim in retained:
         say(f"retained: claim {claim}, with its namespace")

@@ -1,7 +1,9 @@
 """The folder of a stack on a rig (``.local/``): its secrets, its state, its generated stack file, its demo key."""
 
+import json
 import os
 import secrets
+import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from tools.shell import say
 from tools.stack.engine import REPOSITORY, Engine
 
 HEADER = "# Written by `make up` from {source}: edit that file, this one is written anew each time.\n"
@@ -67,7 +70,6 @@ class Workspace:
         environment = {
             "PULUMI_BACKEND_URL": f"file://{self._backend}",
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.folder / "passphrase"),
-            "PULUMI_HOME": str(self.folder / "pulumi"),
         }
         return Engine(self.stack, self.config_file, environment)
 
@@ -99,6 +101,14 @@ class Workspace:
             replace(self.config_file, yaml.safe_dump({**salt, **self._written()}, sort_keys=False, width=120))
         if not _is_secret(self._written()["config"].get("gpu-runtime:secret")):
             self.engine().output("config", "set", "--secret", "gpu-runtime:secret", stdin=secrets.token_hex(32))
+
+    def unlock(self) -> None:
+        """Remove the locks of runs that were killed on this machine; another machine's or a living run's stays."""
+        for lock in (self._backend / ".pulumi" / "locks").rglob("*.json"):
+            holder = json.loads(lock.read_text())
+            if holder.get("hostname") == socket.gethostname() and not Path(f"/proc/{holder.get('pid')}").exists():
+                say(f"an earlier run (pid {holder.get('pid')}) ended without a word: its lock is removed")
+                lock.unlink()
 
     def _written(self) -> Config:
         found: Config = yaml.safe_load(self.config_file.read_text()) if self.exists else {}
