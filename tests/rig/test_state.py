@@ -1,5 +1,7 @@
 """What is kept of a rig."""
 
+import fcntl
+import os
 import threading
 import time
 from ipaddress import IPv4Network
@@ -90,12 +92,14 @@ def test_a_kept_cluster_forgets_its_last_run(folder: Folder) -> None:
 
 
 def test_one_command_at_a_time(tmp_path: Path) -> None:
-    """A second command waits for the first; a folder removed meanwhile is made anew and locked again."""
+    """A second command waits for the first; what it locks is the folder of now, not one removed meanwhile."""
     path, order = tmp_path / "x", []
 
     def second() -> None:
         with locked(path, "x"):
             order.append("second")
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     with locked(path, "x"):
         thread = threading.Thread(target=second)
@@ -103,7 +107,7 @@ def test_one_command_at_a_time(tmp_path: Path) -> None:
         time.sleep(0.2)  # long enough for the second to come
         order.append("first")
         path.rmdir()
+        path.mkdir()
     thread.join()
 
     assert order == ["first", "second"]
-    assert path.is_dir()

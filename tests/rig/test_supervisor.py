@@ -102,3 +102,4 @@ def test_a_start_that_nobody_waits_for_ends(tmp_path: Path) -> None:
     done = subprocess.run(argv, check=False, input="", capture_output=True, text=True, timeout=20)
 
     assert (done.returncode, done.stdout) == (1, "here\n")
+    assert log.read_text() == ""

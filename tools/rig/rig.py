@@ -154,9 +154,8 @@ class Rig:
         record = self.folder.read()
         groups = self._all_groups(record)
         if record or groups:
-            self._say(
-                "starting over: all data goes" if fresh else f"found in pieces ({self._why_ended()}): clearing up"
-            )
+            why = "it does not recover" if processes.first_process(groups) else self._why_ended()
+            self._say("starting over: all data goes" if fresh else f"found in pieces ({why}): clearing up")
         lifecycle.end(self.link, groups)
         if fresh or not self.folder.holds_cluster:
             self.folder.discard()

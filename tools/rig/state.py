@@ -177,8 +177,7 @@ def write_json(path: Path, value: object) -> None:
 def locked(folder: Path, label: str) -> Iterator[None]:
     """Hold *folder* (made when missing) for this process alone; it is locked itself, so that no lock file stays."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = _opened(folder)
         try:
             _wait_for_lock(descriptor, label)
             if _same(descriptor, folder):  # else its holder removed it, and the lock is worth nothing
@@ -186,6 +185,13 @@ def locked(folder: Path, label: str) -> Iterator[None]:
                 return
         finally:
             os.close(descriptor)
+
+
+def _opened(folder: Path) -> int:
+    while True:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileNotFoundError):  # removed between the two: make it again
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
 
 def _wait_for_lock(descriptor: int, label: str) -> None:
