@@ -24,6 +24,17 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
     Raises ToolError when a step fails; what the earlier ones made stays, and the next run goes on from there.
     """
     started = time.monotonic()
+    make_ready(workspace, rig)
+    apply(workspace, rig)
+    aliases = write_client_files(workspace, workspace.engine().outputs())
+    for alias in aliases:
+        say(f"login to {alias} works ({wait_for_login(workspace, alias):.1f} s)")
+    say(f"up in {time.monotonic() - started:.0f} s")
+    return aliases
+
+
+def make_ready(workspace: Workspace, rig: Rig) -> None:
+    """Make all that the engine needs: itself, a rig with the images on it, a stack file with a secret."""
     Engine(workspace.stack).env()  # the toolchain first: it takes longest and needs no rig
     built = images.build(*IMAGES)
     rig.up()
@@ -32,12 +43,6 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
     template = yaml.safe_load(workspace.source.read_text())["config"]
     workspace.write(overlay(template, rig, images.catalogue(built), workspace.public_key()))
     workspace.begin()
-    apply(workspace, rig)
-    aliases = write_client_files(workspace, workspace.engine().outputs())
-    for alias in aliases:
-        say(f"login to {alias} works ({wait_for_login(workspace, alias):.1f} s)")
-    say(f"up in {time.monotonic() - started:.0f} s")
-    return aliases
 
 
 def apply(workspace: Workspace, rig: Rig) -> None:

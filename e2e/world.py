@@ -1,0 +1,112 @@
+"""The world of the end-to-end tests: a rig, a stack on it, and what a user and an operator do there."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import yaml
+from lightkube import ApiError, Client, KubeConfig
+from lightkube.resources.core_v1 import Namespace, Pod
+
+from tools.rig import Rig
+from tools.stack import local
+from tools.stack.client import ssh, wait_for_login
+from tools.stack.engine import PACK, REPOSITORY, Engine
+from tools.stack.workspace import Workspace
+
+PATIENCE_SECONDS = 90
+"""For what takes seconds on an idle machine."""
+
+Config = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class World:
+    """A stack on a rig of the tests' own."""
+
+    workspace: Workspace
+    rig: Rig
+
+    @cached_property
+    def cluster(self) -> Client:
+        """Connect as the administrator."""
+        config = KubeConfig.from_file(str(self.rig.kubeconfig)).get(f"rig-{self.rig.name}")
+        return Client(config=config, timeout=httpx2.Timeout(30))
+
+    def up(self) -> list[str]:
+        """Do what `make up` does."""
+        return local.up(self.workspace, self.rig)
+
+    def engine(self, folder: Path = REPOSITORY, **environment: str) -> Engine:
+        """Give the CLI, as an operator without make would run it."""
+        engine = self.workspace.engine()
+        return replace(engine, folder=folder, environment={**engine.environment, **environment})
+
+    def ssh(self, alias: str, command: str) -> str:
+        """Run *command* in a unit; give what it prints, without the last newline."""
+        done = ssh(self.workspace, alias, command)
+        assert done.returncode == 0, f"ssh {alias} {command!r} ended with {done.returncode}: {done.stderr}"
+        return done.stdout.removesuffix("\n")
+
+    def namespaces(self) -> set[str]:
+        """Name the namespaces that are there."""
+        return {namespace.metadata.name or "" for namespace in self.cluster.list(Namespace) if namespace.metadata}
+
+    def pod(self, unit: str) -> str:
+        """Name the pod of a unit of lab-a."""
+        labels: dict[str, Any] = {"app.kubernetes.io/component": "unit", "app.kubernetes.io/instance": unit}
+        (pod,) = self.cluster.list(Pod, namespace="lab-a", labels=labels)
+        return str(pod.metadata.name) if pod.metadata else ""
+
+    def restart(self, unit: str) -> None:
+        """Delete the unit's pod and wait until a login to the next one works."""
+        old = self.pod(unit)
+        self.cluster.delete(Pod, old, namespace="lab-a")
+        wait_until(lambda: gone(self.cluster, old), f"pod {old} to go")
+        wait_for_login(self.workspace, f"{unit}.lab-a")
+
+    @contextmanager
+    def changed(self, change: Callable[[Config], object]) -> Iterator[None]:
+        """Change the generated stack file for a while, as an operator would edit it."""
+        text = self.workspace.config_file.read_text()
+        config = yaml.safe_load(text)
+        change(config["config"])
+        self.workspace.config_file.write_text(yaml.safe_dump(config))
+        try:
+            yield
+        finally:
+            self.workspace.config_file.write_text(text)
+
+
+def attempt(engine: Engine, *arguments: str) -> tuple[int, str]:
+    """Run the CLI; give its exit status and all that it said."""
+    done = subprocess.run(
+        engine._argv(arguments), cwd=engine.folder, env=engine.env(), capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+WITH_PACK = ("--policy-pack", str(PACK))
+
+
+def gone(cluster: Client, pod: str) -> bool:
+    """Say whether a pod of lab-a is no more."""
+    try:
+        cluster.get(Pod, pod, namespace="lab-a")
+    except ApiError as error:
+        return error.status.code == 404
+    return False
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    """Poll until *true* holds; fail with *what* was waited for."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not true():
+        assert time.monotonic() < end, f"waited {PATIENCE_SECONDS} s for {what}"
+        time.sleep(0.2)
