@@ -11,7 +11,7 @@ VENV := .venv/bin
 
 STACK ?= local
 
-.PHONY: help up down preview ssh-config images policy init lock check test golden toolchain clean
+.PHONY: help up down preview ssh-config images policy init lock check test e2e golden toolchain clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -46,8 +46,11 @@ lock: init ## write requirements.lock anew from pyproject.toml
 check: init ## lint, format and types
 	@$(VENV)/ruff check && $(VENV)/ruff format --check && $(VENV)/mypy
 
-test: check ## everything that must hold
-	@$(VENV)/pytest
+test: check ## everything that must hold: lint, types, units, goldens, law, program, and the main job on a rig (10 minutes)
+	@$(VENV)/python -m tools.tests
+
+e2e: init ## the main job alone, on a rig of its own
+	@$(VENV)/pytest e2e
 
 toolchain: ## build or fetch every program that is missing from the cache
 	@$(BARE) -m tools.toolchain

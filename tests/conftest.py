@@ -18,7 +18,7 @@ class _Plain(yaml.SafeDumper):
     """Write shared values out each time: an anchor would hide what changed."""
 
     @override
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
 

@@ -15,7 +15,7 @@ ALLOWED = {
     "services/gate": {"gate"},
     "services/tunnel": {"tunnel"},
 }
-"""Folder to the parts of ours that it may import; only the program itself sees stacks, components and policy together."""
+"""Folder to the parts of ours that it may import; only the program itself sees all of them."""
 
 OURS = ("components", "stacks", "policy", "services", "gate", "tunnel", "tools")
 
@@ -40,7 +40,7 @@ def imports(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("folder", ALLOWED)
 def test_imports_point_one_way(folder: str) -> None:
-    """stacks see components, components see the law's baseline, the law and the services see nothing of ours."""
+    """Stacks see components, components see the law's baseline, the law and the services see nothing of ours."""
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"
         for path in modules(folder)

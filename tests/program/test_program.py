@@ -1,4 +1,4 @@
-"""The whole program under mocks: what each stack file registers, in which order, and that the law holds for all of it."""
+"""The whole program under mocks: what each stack file registers, and that the law holds for all of it."""
 
 import asyncio
 import json
@@ -41,6 +41,11 @@ class Recorder(pulumi.runtime.Mocks):
         raise AssertionError(f"the program asks the engine for {args.token}")
 
 
+def program() -> None:
+    """Run `__main__.py` as the engine's language host does."""
+    runpy.run_path(str(PROGRAM))
+
+
 def run(file: Path, changes: dict[str, Any] | None = None) -> Recorder:
     """Run the program for a stack file; give what it registered."""
     recorder = Recorder()
@@ -50,7 +55,7 @@ def run(file: Path, changes: dict[str, Any] | None = None) -> Recorder:
 
     async def body() -> None:
         mocks.set_mocks(recorder, project="gpu-runtime", stack=stack_name(file), preview=False)
-        await pulumi.runtime.stack.run_pulumi_func(lambda: runpy.run_path(str(PROGRAM)))
+        await pulumi.runtime.stack.run_pulumi_func(program)
 
     asyncio.run(body())
     return recorder
@@ -104,7 +109,7 @@ def test_every_stack_file_obeys_the_law(file: Path) -> None:
 
 
 def test_names_of_resources_stay(golden: Golden) -> None:
-    """A resource's name is part of its identity: another name replaces the object, for a unit's pod or a volume the end."""
+    """A resource's name is part of its identity: another name replaces the object, the end of a pod or a volume."""
     made = run(next(file for file in FILES if file.stem == "Pulumi.prod")).made
 
     golden("program/resources.yaml", sorted(f"{args.typ} {args.name}" for args in made))

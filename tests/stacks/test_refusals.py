@@ -1,4 +1,4 @@
-"""Bad stack files: each mistake is refused with its path and advice, all of them at once, before anything is registered."""
+"""Bad stack files: each mistake is refused with its path and advice, all at once, before anything is registered."""
 
 import copy
 from collections.abc import Callable
