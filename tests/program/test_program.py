@@ -72,14 +72,19 @@ def hook_made(_hook: object) -> "asyncio.Future[None]":
 def _offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     loops: list[asyncio.AbstractEventLoop] = []
 
-    def thread_loop() -> None:
-        """Give each of the mock monitor's threads its event loop, as it does itself, but remember to close it."""
-        loops.append(asyncio.new_event_loop())
-        asyncio.set_event_loop(loops[-1])
+    def thread_loop() -> asyncio.AbstractEventLoop:
+        """Give each thread its event loop, as Pulumi does itself, but remember to close it."""
+        try:
+            return asyncio.get_running_loop()
+        except RuntimeError:
+            loops.append(asyncio.new_event_loop())
+            asyncio.set_event_loop(loops[-1])
+            return loops[-1]
 
     monkeypatch.setenv(cluster.OFFLINE, "1")
     monkeypatch.setattr("pulumi.resource_hooks.register_resource_hook", hook_made)
-    monkeypatch.setattr("pulumi.runtime.mocks._ensure_event_loop", thread_loop)
+    for module in ("mocks", "sync_await"):
+        monkeypatch.setattr(f"pulumi.runtime.{module}._ensure_event_loop", thread_loop)
     yield
     reset_options()
     for loop in loops:
