@@ -50,11 +50,14 @@ def connect(kubeconfig: str, context: str) -> Client:
 
     Raises UnreachableError when the file or the context is not there.
     """
+    said = f"kubeconfig {kubeconfig}, context {context!r}"
     try:
         config = KubeConfig.from_file(kubeconfig).get(context)
+        if config is None or config.user is None:
+            raise UnreachableError(f"{said}: it has no such context with a user")
+        return Client(config=config, timeout=httpx2.Timeout(TIMEOUT_SECONDS))
     except (ConfigError, LoadResourceError, OSError) as error:
-        raise UnreachableError(f"kubeconfig {kubeconfig}, context {context!r}: {error}") from None
-    return Client(config=config, timeout=httpx2.Timeout(TIMEOUT_SECONDS))
+        raise UnreachableError(f"{said}: {error}") from None
 
 
 def foreign(

@@ -1,0 +1,141 @@
+"""What tenant, storage and tunnel tier come to, and the walls around tenants."""
+
+import ipaddress
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.gpu_storage import ImagePrepare, Storage, StorageSpec, storage_manifests
+from components.model import RunAs
+from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
+from components.tunnel import ConnectSpec, FrpSpec, ServiceSpec, Tunnel, TunnelSecrets, tunnel_manifests
+from components.walls import DnsSpec, blocked
+from policy.baseline import BLOCKED_V4, BLOCKED_V6
+from tests.conftest import Golden
+from tests.stack_files import image
+
+TENANT = TenantSpec(
+    name="lab-a",
+    namespace="lab-a",
+    owner="test",
+    gpus={"nvidia.com/gpu": 4},
+    quota=QuotaSpec(cpu="64", memory="512Gi", storage="2Ti"),
+    dns=DnsSpec(),
+    blocked_cidrs=("203.1.0.0/16", "10.0.0.0/8"),
+    retained=True,
+)
+PREPARE = ImagePrepare(kind="image", image=image("python"), command=("make", "data"))
+STORAGE = Storage(
+    name="dataset",
+    tenant="lab-a",
+    namespace="lab-a",
+    owner="test",
+    spec=StorageSpec(size="200Gi", prepare=PREPARE),
+    storage_class="fast",
+    access_mode="ReadWriteOnce",
+    bundle_image=image("bundle"),
+    prepare_image=image("python"),
+)
+SPEC = FrpSpec(kind="frp", domain_suffixes=("ssh.example.com",), connect=ConnectSpec(host="ssh.example.com"))
+TUNNEL = Tunnel(SPEC, "test", image("frp"), image("gate"), DnsSpec())
+SECRETS = TunnelSecrets({"token": "T"}, {"key": "K"}, "fingerprint-1", "fingerprint-2")
+
+
+def test_tenant(golden: Golden) -> None:
+    """A tenant's namespace, quota and walls are reviewed as one file."""
+    golden("tenant.yaml", tenant_manifests(TENANT))
+
+
+def test_storage(golden: Golden) -> None:
+    """A storage's claim and prepare job are reviewed as one file."""
+    golden("storage.yaml", storage_manifests(STORAGE))
+
+
+def test_tunnel(golden: Golden) -> None:
+    """The tunnel tier is reviewed as one file."""
+    golden("tunnel.yaml", tunnel_manifests(TUNNEL, SECRETS))
+
+
+def job(**spec: Any) -> str:
+    """Name the prepare job of the storage, changed by *spec*."""
+    return replace(STORAGE, spec=STORAGE.spec.model_copy(update=spec)).job
+
+
+def test_another_content_is_another_job_and_digest() -> None:
+    """The marker in the volume names what was said of the content; how it is made does not count for it."""
+    other = replace(
+        STORAGE, spec=STORAGE.spec.model_copy(update={"prepare": PREPARE.model_copy(update={"args": ("x",)})})
+    )
+    bigger = replace(STORAGE, spec=STORAGE.spec.model_copy(update={"prepare": PREPARE.model_copy(update={"cpu": "4"})}))
+
+    assert other.digest != STORAGE.digest
+    assert bigger.digest == STORAGE.digest
+    assert len({STORAGE.job, other.job, bigger.job, job(run_as=RunAs(uid=7, gid=7))}) == 4
+
+
+def test_growing_a_storage_runs_no_job_again() -> None:
+    """A larger volume has the same content."""
+    assert job(size="400Gi") == STORAGE.job
+
+
+def test_a_new_bundle_runs_no_job_again() -> None:
+    """A release of ours with another bundle leaves prepared data alone."""
+    assert replace(STORAGE, bundle_image=image("other")).job == STORAGE.job
+
+
+def test_source_ranges_close_the_entrance_twice() -> None:
+    """Ranges of clients are said to the load balancer and enforced by the policy, too."""
+    service = ServiceSpec(type="LoadBalancer", source_ranges=("198.18.0.0/15",))
+    made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS)
+
+    assert made["entrance"]["spec"]["loadBalancerSourceRanges"] == ["198.18.0.0/15"]
+    assert made["frps-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
+
+
+CIDRS = st.one_of(
+    st.builds(
+        lambda a, p: str(ipaddress.ip_network((a, p), strict=False)), st.integers(0, 2**32 - 1), st.integers(1, 32)
+    ),
+    st.builds(
+        lambda a, p: str(ipaddress.ip_network((ipaddress.IPv6Address(a), p), strict=False)),
+        st.integers(0, 2**128 - 1),
+        st.integers(1, 128),
+    ),
+)
+
+
+@given(st.lists(CIDRS, max_size=8))
+def test_every_blocked_range_is_excepted_once(cidrs: list[str]) -> None:
+    """Whatever ranges a stack adds, each address of them and of the built-in lists is excepted, and no two overlap."""
+    walls = blocked(cidrs)
+
+    for cidr in (*cidrs, *BLOCKED_V4, *BLOCKED_V6):
+        network = ipaddress.ip_network(cidr)
+        assert any(wall.version == network.version and network.subnet_of(wall) for wall in walls)  # type: ignore[arg-type]
+    for version in (4, 6):
+        same = [wall for wall in walls if wall.version == version]
+        assert all(not a.overlaps(b) for a, b in pairwise(same))
+        assert same == sorted(same)
+
+
+@pytest.mark.parametrize("kind", ["ingress", "egress"])
+def test_a_tenant_is_closed_by_default(kind: str) -> None:
+    """One policy selects every pod of the namespace and opens nothing, in both directions."""
+    spec = tenant_manifests(TENANT)["default-deny"]["spec"]
+
+    assert spec["podSelector"] == {}
+    assert kind.capitalize() in spec["policyTypes"]
+    assert kind not in spec
+
+
+def test_gpus_that_were_not_granted_are_closed() -> None:
+    """Every accelerator resource has a hard limit in the quota: what was granted, or 0."""
+    hard = tenant_manifests(TENANT)["quota"]["spec"]["hard"]
+
+    assert hard["requests.nvidia.com/gpu"] == "4"
+    assert hard["requests.amd.com/gpu"] == "0"
+    assert (hard["services.nodeports"], hard["services.loadbalancers"]) == ("0", "0")

@@ -1,0 +1,105 @@
+"""The folder of a local stack: what is kept, what is written anew, what is locked."""
+
+import json
+import os
+import socket
+import stat
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stacks.load import parse
+from tests.stack_files import FILES, IMAGES, SECRET, image
+from tools.rig import Network
+from tools.stack import local
+from tools.stack.workspace import Workspace
+
+LOCAL = next(file for file in FILES if file.stem == "Pulumi.local")
+
+
+class FakeRig:
+    """What `overlay` asks of a rig."""
+
+    name = "local"
+    kubeconfig = Path("/rig/kubeconfig")
+    network = Network(IPv4Network("10.129.0.0/16"))
+    node_ip = network.node_ip
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """Give an empty workspace."""
+    made = Workspace(tmp_path / "local", "local", LOCAL)
+    made.prepare()
+    return made
+
+
+def filled(workspace: Workspace) -> dict[str, Any]:
+    """Give the local stack file as `make up` fills it in."""
+    template = yaml.safe_load(LOCAL.read_text())["config"]
+    catalogue = {name: image(name) for name in IMAGES}
+    rig: Any = FakeRig()
+    return local.overlay(template, rig, catalogue, workspace.public_key())
+
+
+def test_what_up_writes_is_a_stack(workspace: Workspace) -> None:
+    """The filled-in local stack file is accepted; only the secret is for the engine to add."""
+    raw = {key.removeprefix("gpu-runtime:"): value for key, value in filled(workspace).items()}
+    stack = parse({**raw, "secret": SECRET}, {"gpu-runtime:secret"})
+
+    assert stack.cluster.context == "rig-local"
+    assert stack.platform.ssh.connect.host == str(FakeRig.node_ip)
+    assert stack.tenants["lab-a"].units["trainer"].ssh is not None
+
+
+def test_secrets_survive_a_rewrite(workspace: Workspace) -> None:
+    """Writing the stack file anew keeps what the engine encrypted, so that no identity changes."""
+    workspace.write({"gpu-runtime:flavors": {}})
+    text = yaml.safe_load(workspace.config_file.read_text())
+    text["encryptionsalt"] = "v1:salt"
+    text["config"]["gpu-runtime:secret"] = {"secure": "v1:abc"}
+    workspace.config_file.write_text(yaml.safe_dump(text))
+    workspace.write({"gpu-runtime:flavors": {"new": {}}})
+    again = yaml.safe_load(workspace.config_file.read_text())
+
+    assert again["encryptionsalt"] == "v1:salt"
+    assert again["config"] == {"gpu-runtime:flavors": {"new": {}}, "gpu-runtime:secret": {"secure": "v1:abc"}}
+
+
+def test_only_the_owner_reads(workspace: Workspace) -> None:
+    """Passphrase, key and stack file are for their owner alone."""
+    workspace.write({})
+    for path in (workspace.folder / "passphrase", workspace.identity, workspace.config_file):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(workspace.folder.stat().st_mode) == 0o700
+
+
+def test_passphrase_and_key_are_made_once(workspace: Workspace) -> None:
+    """A second `up` uses the passphrase and the demo key of the first."""
+    before = (workspace.folder / "passphrase").read_text(), workspace.public_key()
+    workspace.prepare()
+
+    assert ((workspace.folder / "passphrase").read_text(), workspace.public_key()) == before
+
+
+@pytest.mark.parametrize(
+    ("pid", "host", "stays"),
+    [(os.getpid(), socket.gethostname(), True), (2**22 - 1, socket.gethostname(), False), (2**22 - 1, "other", True)],
+    ids=["a living run's", "a killed run's", "another machine's"],
+)
+def test_only_the_lock_of_a_killed_run_is_removed(
+    workspace: Workspace,
+    pid: int,
+    host: str,
+    stays: bool,  # noqa: FBT001
+) -> None:
+    """A lock is removed when, and only when, its run is known to be dead."""
+    lock = workspace.folder / "state/.pulumi/locks/organization/gpu-runtime/local/1.json"
+    lock.parent.mkdir(parents=True)
+    lock.write_text(json.dumps({"pid": pid, "hostname": host}))
+    workspace.unlock()
+
+    assert lock.exists() is stays
