@@ -32,6 +32,10 @@ def cache_dir() -> Path:
     return Path(os.environ.get("GPU_RUNTIME_CACHE") or Path.home() / ".cache" / "gpu-runtime").absolute()
 
 
+class TerminatedError(KeyboardInterrupt):
+    """Somebody sent us SIGTERM: unlike Ctrl-C, which the whole terminal hears, our programs do not know yet."""
+
+
 def say(message: str) -> None:
     """Print *message* on standard error, at once."""
     print(message, file=sys.stderr, flush=True)
@@ -88,7 +92,7 @@ def command(main: Callable[[], int | None]) -> None:
 
 def _end(*_: object) -> None:
     """Turn SIGTERM into an orderly way out, so that programs that we started end with us."""
-    raise KeyboardInterrupt
+    raise TerminatedError
 
 
 def _watch(process: subprocess.Popen[bytes], beat: Callable[[float], None]) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from tools import toolchain
-from tools.shell import HEARTBEAT_SECONDS, STOP_SECONDS, ToolError, say
+from tools.shell import HEARTBEAT_SECONDS, STOP_SECONDS, TerminatedError, ToolError, say
 
 REPOSITORY = Path(__file__).parents[2]
 PACK = REPOSITORY / "policy"
 PROGRAMS = ("pulumi", "pulumi-language-python", "pulumi-resource-kubernetes")
 
-TOOLCHAIN_VARIABLES = ("PATH", "PULUMI_")
-"""What of the environment decides which engine runs."""
+READS_CONFIG = frozenset({"up", "preview", "destroy", "refresh", "config"})
+"""Commands of the CLI that know ``--config-file``."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,9 @@ class Engine:
     folder: Path = REPOSITORY
 
     def run(self, *arguments: str) -> int:
-        """Run the CLI with its output on this terminal; a line every few seconds when it is silent."""
+        """Run the CLI: on a terminal with its live display, else line by line with a sign of life when it is silent."""
+        if sys.stdout.isatty():
+            return self.interactive(*arguments)
         with subprocess.Popen(
             self._argv(arguments),
             cwd=self.folder,
@@ -48,7 +51,8 @@ class Engine:
 
     def interactive(self, *arguments: str) -> int:
         """Run the CLI with this terminal as its own, questions included."""
-        return subprocess.run(self._argv(arguments, ask=True), cwd=self.folder, env=self.env(), check=False).returncode
+        with subprocess.Popen(self._argv(arguments, ask=True), cwd=self.folder, env=self.env()) as process:
+            return _finish(process)
 
     def output(self, *arguments: str, stdin: str = "") -> str:
         """Give what the CLI prints; *stdin* carries what must not be seen in a process list.
@@ -80,21 +84,32 @@ class Engine:
 
     def _argv(self, arguments: Sequence[str], *, ask: bool = False) -> list[str]:
         quiet = [] if ask else ["--non-interactive"]
-        config = ["--config-file", str(self.config_file)] if self.config_file and _reads_config(arguments) else []
+        config = ["--config-file", str(self.config_file)] if self.config_file and arguments[0] in READS_CONFIG else []
         return ["pulumi", *arguments, "--stack", self.stack, *config, *quiet]
 
 
-READS_CONFIG = frozenset({"up", "preview", "destroy", "refresh", "config"})
-
-
-def _reads_config(arguments: Sequence[str]) -> bool:
-    return arguments[0] in READS_CONFIG
+def _finish(process: subprocess.Popen[Any]) -> int:
+    """Wait for the CLI. When interrupted it finishes the step in hand, so that its state stays true."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt as reason:
+        say("interrupted: pulumi finishes the step in hand; once more ends it at once")
+        if isinstance(reason, TerminatedError):
+            process.send_signal(signal.SIGINT)
+        process.wait()
+        raise
 
 
 def _follow(process: subprocess.Popen[str], label: str) -> int:
-    """Copy the program's lines here; when it is silent, say that it goes on. Ctrl-C lets it finish what it is doing."""
+    """Copy the program's lines here; when it is silent, say that it goes on."""
     started, last = time.monotonic(), [time.monotonic()]
     over = threading.Event()
+
+    def copy() -> None:
+        for line in process.stdout or ():
+            last[0] = time.monotonic()
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
     def beat() -> None:
         while not over.wait(1.0):
@@ -102,21 +117,11 @@ def _follow(process: subprocess.Popen[str], label: str) -> int:
                 last[0] = time.monotonic()
                 say(f"pulumi {label}: {last[0] - started:.0f} s")
 
-    heart = threading.Thread(target=beat, daemon=True)
-    heart.start()
+    threads = [threading.Thread(target=work, daemon=True) for work in (copy, beat)]
+    for thread in threads:
+        thread.start()
     try:
-        for line in process.stdout or ():
-            last[0] = time.monotonic()
-            sys.stdout.write(line)
-            sys.stdout.flush()
-        return process.wait()
-    except KeyboardInterrupt:
-        say("interrupted: pulumi finishes the step in hand, so that its state stays true")
-        process.wait(STOP_SECONDS * 6)  # the terminal sent it the same Ctrl-C
-        raise
-    except BaseException:
-        process.terminate()
-        raise
+        return _finish(process)
     finally:
+        threads[0].join(STOP_SECONDS)
         over.set()
-        heart.join()
