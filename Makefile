@@ -11,7 +11,7 @@ VENV := .venv/bin
 
 STACK ?= local
 
-.PHONY: help up down preview ssh-config images policy init lock check test e2e golden toolchain clean
+.PHONY: help up down preview ssh-config images policy init lock check test e2e golden toolchain clean bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -51,6 +51,9 @@ test: check ## everything that must hold: lint, types, units, goldens, law, prog
 
 e2e: init ## the main job alone, on a rig of its own
 	@$(VENV)/pytest e2e
+
+bench: init ## measure what it costs, beside its goals: make bench ONLY="preview login"
+	@$(VENV)/python -m bench $(ONLY:%=--only=%)
 
 toolchain: ## build or fetch every program that is missing from the cache
 	@$(BARE) -m tools.toolchain

@@ -1,0 +1,1 @@
+"""What gpu-runtime costs: ratios against a bare program, and seconds on a rig."""

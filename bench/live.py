@@ -1,0 +1,179 @@
+"""What things cost on a rig of the bench's own: its start, an `up` that changes nothing, and a unit's first login."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import yaml
+from lightkube import ApiError, Client
+from lightkube.resources.apps_v1 import Deployment
+
+from bench import configs
+from bench.figures import Row
+from components import cluster, names
+from tools import images, ssh_connect
+from tools.rig import Rig
+from tools.shell import HEARTBEAT_SECONDS, ToolError, say
+from tools.stack import local
+from tools.stack.client import CONNECT
+from tools.stack.engine import REPOSITORY
+from tools.stack.workspace import Workspace
+
+RIG = "bench"
+SOURCE = REPOSITORY / "stacks" / "Pulumi.local.yaml"
+TENANT, UNIT = "lab-a", "trainer"
+"""The tenant and unit of SOURCE beside which the late units come."""
+
+READY_GOAL_SECONDS = 15.0
+MEMORY_GOAL_MIB = 1536.0
+NOTHING_GOAL_SECONDS = 30.0
+SYSTEM_A = "system A, patched: 1.9-3.3 s"
+
+LOOK_SECONDS = 0.05
+"""Between two looks for a new Deployment or an answer at the entrance: short against a login, and cheap."""
+
+PATIENCE_SECONDS = 300.0
+"""For one unit to appear and to be reached; more is a failure and no figure."""
+
+
+def rows(parts: set[str], rounds: int) -> Iterator[Row]:
+    """Measure *parts*, of rig, second-up and login, and yield the report's rows; the rig is removed at the end."""
+    images.build(*local.IMAGES)  # what the first use builds is no part of any figure
+    rig = Rig(RIG)
+    with TemporaryDirectory(prefix="gpu-runtime-bench-") as scratch, _gone_at_the_end(rig):
+        yield from _rig_rows(rig, rounds if "rig" in parts else 1)
+        if parts & {"second-up", "login"}:
+            workspace = Workspace(Path(scratch) / "stack", RIG, Path(scratch) / "Pulumi.source.yaml")
+            yield from _stack_rows(workspace, rig, parts, rounds)
+
+
+@contextmanager
+def _gone_at_the_end(rig: Rig) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        rig.down()
+
+
+def _rig_rows(rig: Rig, rounds: int) -> Iterator[Row]:
+    """Start the rig from nothing, several times, with programs and images in the cache; leave the last one running."""
+    seconds, memory = [], []
+    for _ in range(rounds):
+        rig.down()
+        seconds.append(_timed(rig.up))
+        memory.append(rig.memory / 2**20)
+    yield _row("rig: from nothing to Ready, seconds", seconds, READY_GOAL_SECONDS)
+    yield _row("rig: memory when Ready, MiB", memory, MEMORY_GOAL_MIB)
+
+
+def _stack_rows(workspace: Workspace, rig: Rig, parts: set[str], rounds: int) -> Iterator[Row]:
+    template = yaml.safe_load(SOURCE.read_text())["config"]
+    _say_stack(workspace, template)
+    yield _row("first up on a Ready rig, seconds", [_timed(lambda: local.up(workspace, rig))])
+    yield _row("rig: memory with the local stack, MiB", [rig.memory / 2**20], MEMORY_GOAL_MIB)
+    if "second-up" in parts:
+        again = [_timed(lambda: local.up(workspace, rig)) for _ in range(rounds)]
+        yield _row("second up without changes, seconds", again, NOTHING_GOAL_SECONDS)
+    if "login" in parts:
+        found = [_late_login(workspace, rig, template, number) for number in range(rounds)]
+        yield _row("object creation to first login, seconds", found, note=SYSTEM_A)
+
+
+def _timed(what: Callable[[], object]) -> float:
+    began = time.monotonic()
+    what()
+    return time.monotonic() - began
+
+
+def _row(what: str, found: list[float], goal: float | None = None, note: str = "") -> Row:
+    shown = f"{median(found):.1f} (best {min(found):.1f}, {len(found)} runs)"
+    return Row(what, shown, median(found), goal, ", ".join(filter(None, (note, f"load {os.getloadavg()[0]:.1f}"))))
+
+
+def _say_stack(workspace: Workspace, config: configs.Config) -> None:
+    workspace.source.write_text(yaml.safe_dump({"config": config}))
+
+
+def _late_login(workspace: Workspace, rig: Rig, template: configs.Config, number: int) -> float:
+    """Add a unit by another `up` and give the seconds from the moment its Deployment exists to its first login.
+
+    The moment is when we see it: an object's own timestamp has whole seconds.
+    """
+    grown = configs.grown(template, TENANT, UNIT, number + 1)
+    _say_stack(workspace, grown)
+    client = cluster.connect(str(rig.kubeconfig), f"rig-{rig.name}")
+    with ThreadPoolExecutor(1) as pool:
+        up = pool.submit(local.up, workspace, rig)
+        _until(lambda: _exists(client, f"late-{number}"), up, "its Deployment")
+        began = time.monotonic()
+        entrance, host = _entrance(template, rig), _host(template, f"late-{number}")
+        _until(lambda: _greets(entrance, host), up, "sshd behind the entrance")
+        _until(lambda: _logs_in(workspace, entrance, host), up, "a login")
+        seconds = time.monotonic() - began
+        say(f"login {number + 1}: {seconds:.2f} s after the Deployment")
+        up.result()
+    return seconds
+
+
+def _until(holds: Callable[[], bool], up: "Future[list[str]]", what: str) -> None:
+    """Look until *what* is there; an `up` that failed ends it. Raises ToolError after PATIENCE_SECONDS."""
+    began = said = time.monotonic()
+    while not holds():
+        if up.done():
+            up.result()
+        now = time.monotonic()
+        if now - began > PATIENCE_SECONDS:
+            raise ToolError(f"no {what} after {PATIENCE_SECONDS:.0f} s")
+        if now - said > HEARTBEAT_SECONDS:
+            said = now
+            say(f"waiting for {what}, {now - began:.0f} s")
+        time.sleep(LOOK_SECONDS)
+
+
+def _exists(client: Client, unit: str) -> bool:
+    try:
+        client.get(Deployment, names.unit(unit), namespace=TENANT)
+    except ApiError:
+        return False
+    return True
+
+
+def _entrance(template: configs.Config, rig: Rig) -> tuple[str, int]:
+    return str(rig.node_ip), int(template[f"{configs.PREFIX}platform"]["ssh"]["connect"]["port"])
+
+
+def _host(template: configs.Config, unit: str) -> str:
+    return names.unit_host(unit, TENANT, template[f"{configs.PREFIX}platform"]["ssh"]["domainSuffixes"][0])
+
+
+def _greets(entrance: tuple[str, int], host: str) -> bool:
+    """Say whether sshd answers: a look that costs nothing, while a whole ssh would slow what it waits for."""
+    try:
+        tunnel, rest = ssh_connect.connect(entrance, host, "22")
+    except (ssh_connect.RefusedError, OSError):
+        return False
+    with tunnel:
+        return bool(rest or tunnel.recv(1))
+
+
+def _logs_in(workspace: Workspace, entrance: tuple[str, int], host: str) -> bool:
+    """Log in as a client would; host keys are not the question here."""
+    proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" {entrance[0]}:{entrance[1]} %h %p'
+    options = [
+        "ControlMaster=no",
+        "BatchMode=yes",
+        "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR",
+        proxy,
+    ]
+    said = [word for option in options for word in ("-o", option)]
+    argv = ["ssh", "-F", "none", "-i", str(workspace.identity), *said, f"{configs.USER}@{host}", "true"]
+    return subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0
