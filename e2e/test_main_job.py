@@ -5,6 +5,8 @@ The tests run in this order on one stack; each leaves it as it found it.
 
 import base64
 import json
+import os
+import shlex
 import subprocess
 import time
 from pathlib import Path
@@ -120,6 +122,22 @@ def environment(text: str) -> dict[str, str]:
     """Read a NUL-separated environment in base64."""
     pairs = (pair.partition("=") for pair in base64.b64decode(text).decode().split("\0") if pair)
     return {name: value for name, _, value in pairs}
+
+
+def test_files_and_ports_pass(world: World, tmp_path: Path) -> None:
+    """Through the one port, scp carries a file both ways, and -W, which editors use, reaches the unit's loopback."""
+    client = ["-F", str(world.workspace.ssh_config), "-o", "BatchMode=yes"]
+    data, back = tmp_path / "data", tmp_path / "back"
+    data.write_bytes(os.urandom(3_000_000))
+    for source, target in ((str(data), "trainer.lab-a:copied"), ("trainer.lab-a:copied", str(back))):
+        subprocess.run(["scp", "-q", *client, source, target], check=True, timeout=60)
+    assert back.read_bytes() == data.read_bytes()
+
+    serve = "import socket; s = socket.create_server(('127.0.0.1', 4242)); s.accept()[0].sendall(b'forwarded')"
+    world.ssh("trainer.lab-a", f"setsid python3 -c {shlex.quote(serve)} >/dev/null 2>&1 </dev/null & sleep 0.5")
+    forward = ["ssh", *client, "-W", "127.0.0.1:4242", "trainer.lab-a"]
+    reached = subprocess.run(forward, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60)
+    assert reached.stdout == b"forwarded"
 
 
 def test_a_unit_without_gpus_sees_none(world: World) -> None:

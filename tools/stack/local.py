@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tools import images
+from tools import images, toolchain
 from tools.rig import Rig
 from tools.shell import ToolError, say
 from tools.stack.client import wait_for_login, write_client_files
@@ -35,7 +35,8 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
 
 def make_ready(workspace: Workspace, rig: Rig) -> None:
     """Make all that the engine needs: itself, a rig with the images on it, a stack file with a secret."""
-    Engine(workspace.stack).env()  # the toolchain first: it takes longest and needs no rig
+    toolchain.ensure_debian("openssh-client")  # for the login that proves it, and the one that follows
+    Engine(workspace.stack).env()  # the toolchain before the rig: it takes longest and needs none
     built = images.build(*IMAGES)
     rig.up()
     rig.load(*(image.archive for image in built.values()))
