@@ -2,7 +2,9 @@
 
 import argparse
 import os
+import sys
 import time
+from contextlib import redirect_stdout
 
 from bench import live, preview
 from bench.figures import Row, table
@@ -22,10 +24,11 @@ def main() -> None:
     started = time.monotonic()
     say(f"bench: {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}; other work on this machine is noise")
     rows: list[Row] = []
-    if "preview" in parts:
-        rows += preview.rows(arguments.units, arguments.rounds)
-    if parts - {"preview"}:
-        rows += live.rows(parts, arguments.rounds)
+    with redirect_stdout(sys.stderr):  # what is measured talks, too; the table alone is the result
+        if "preview" in parts:
+            rows += preview.rows(arguments.units, arguments.rounds)
+        if parts - {"preview"}:
+            rows += live.rows(parts, arguments.rounds)
     say(f"bench: {time.monotonic() - started:.0f} s, {arguments.rounds} rounds, the variants of a round in turns")
     print(table(rows))
 
