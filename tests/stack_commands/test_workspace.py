@@ -55,6 +55,13 @@ def test_what_up_writes_is_a_stack(workspace: Workspace) -> None:
     assert stack.tenants["lab-a"].units["trainer"].ssh is not None
 
 
+def test_the_catalogue_is_what_was_loaded() -> None:
+    """The local stack names the images that its rig really has."""
+    loaded = [image("gate"), image("tunnel")]
+
+    assert local.catalogue(loaded) == {"gate": image("gate"), "tunnel": image("tunnel")}
+
+
 def test_secrets_survive_a_rewrite(workspace: Workspace) -> None:
     """Writing the stack file anew keeps what the engine encrypted, so that no identity changes."""
     workspace.write({"gpu-runtime:flavors": {}})

@@ -39,11 +39,16 @@ def make_ready(workspace: Workspace, rig: Rig) -> None:
     Engine(workspace.stack).env()  # the toolchain before the rig: it takes longest and needs none
     built = images.build(*IMAGES)
     rig.up()
-    rig.load(*(image.archive for image in built.values()))
+    loaded = rig.load(*(image.archive for image in built.values()))
     workspace.prepare()
     template = yaml.safe_load(workspace.source.read_text())["config"]
-    workspace.write(overlay(template, rig, images.catalogue(built), workspace.public_key()))
+    workspace.write(overlay(template, rig, catalogue(loaded), workspace.public_key()))
     workspace.begin()
+
+
+def catalogue(references: list[str]) -> dict[str, str]:
+    """Give the images that a rig has, by name: ``gate`` for ``localhost/gpu-runtime/gate@sha256:...``."""
+    return {reference.partition("@")[0].rpartition("/")[2]: reference for reference in references}
 
 
 def apply(workspace: Workspace, rig: Rig) -> None:
