@@ -16,6 +16,14 @@ STACK ?= local
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
+# before anything is installed: a rig needs root; another stack's cluster is the operator's
+ifeq ($(STACK),local)
+up down: needs-root
+endif
+.PHONY: needs-root
+needs-root:
+	@test "$$(id -u)" = 0 || { echo "error: the local stack needs root on Linux, for the namespaces and control groups of its rig: run as root, or name a stack of your own cluster with STACK=" >&2; exit 1; }
+
 up: init ## make or update the stack (STACK=local: toolchain, rig, images and all) and print an ssh command that works
 	@$(VENV)/python -m tools.stack up --stack $(STACK)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import pulumi
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from components import names
 from components.bundle import BUNDLE_DIR, NO_GPU, PREPARE, copy_container, mount
@@ -47,7 +47,7 @@ class StorageSpec(Model):
     access_mode: AccessMode | None = None
     run_as: RunAs = RunAs()
     prepare: ImagePrepare | None = None
-    delete_with_stack: bool = False
+    delete_with_stack: StrictBool = False
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,9 @@ def _cidr(value: str) -> str:
 KEY_TYPES = ("ssh-ed25519", "sk-ssh-ed25519@openssh.com")
 """What the OpenSSH in our bundle, built without OpenSSL, can verify."""
 
+HIGHEST_ID = 2**31 - 2
+"""Highest uid that every file system and user namespace takes."""
+
 ED25519_BYTES = 32
 
 
@@ -138,6 +141,10 @@ EnvName = Annotated[str, _matching(ENV_PATTERN, "must be a variable name: letter
 PortName = Annotated[
     str, _matching(PORT_NAME_PATTERN, "must be 1 to 15 lower-case letters, digits and '-', with a letter")
 ]
+MountPath = Annotated[
+    str,
+    _matching(re.compile(r"(/[A-Za-z0-9._-]+)+"), "must be an absolute path such as /data: letters, digits, . _ -"),
+]
 UserName = Annotated[str, _matching(USER_PATTERN, "must be a login name: lower-case letters, digits, '_' and '-'")]
 Image = Annotated[
     str,
@@ -151,11 +158,20 @@ PinnedImage = Annotated[
 ]
 
 
+def _id(value: int) -> int:
+    if not 1 <= value <= HIGHEST_ID:
+        raise ValueError(f"must be from 1 to {HIGHEST_ID}; a unit never runs as root")
+    return value
+
+
+Id = Annotated[int, AfterValidator(_id)]
+
+
 class RunAs(Model):
     """The uid and gid that a container runs as; never root."""
 
-    uid: Annotated[int, Field(ge=1, le=2**31 - 2)] = 1000
-    gid: Annotated[int, Field(ge=1, le=2**31 - 2)] = 1000
+    uid: Id = 1000
+    gid: Id = 1000
 
     @override
     def __str__(self) -> str:

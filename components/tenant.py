@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import pulumi
+from pydantic import Field
 
 from components import names, walls
 from components.kube import metadata, register
@@ -18,7 +20,7 @@ DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 class QuotaSpec(Model):
     """What a tenant may request in total; what is not said is not limited, save for GPUs."""
 
-    gpus: int | None = None
+    gpus: Annotated[int, Field(ge=0)] | None = None
     cpu: Quantity | None = None
     memory: Quantity | None = None
     storage: Quantity | None = None

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from components.model import (
     EnvName,
     Host,
     Image,
     Model,
+    MountPath,
     Name,
     Port,
     PortName,
@@ -68,8 +69,8 @@ class MountSpec(Model):
     """A storage of the same tenant at a path."""
 
     storage: Name
-    path: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._-]+)+$")]
-    read_only: bool = False
+    path: MountPath
+    read_only: StrictBool = False
 
 
 class HomeSpec(Model):
@@ -102,7 +103,7 @@ class UnitSpec(Model):
     host: Name | None = None
     domain_suffix: Host | None = None
     disruption: Literal["block", "allow"] = "block"
-    running: bool = True
+    running: StrictBool = True
     timeout: Annotated[str, Field(pattern=r"^[1-9][0-9]*[smh]$")] = "10m"
 
     @property

@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(catalogue(checks))
             return CLEAN
         read = documents(options.paths)
+        if not read:
+            raise UnreadableError("no object to judge in what was named: an empty judgement is not a clean one")
     except UnreadableError as error:
         sys.stderr.write(f"policy: {error}\n")
         return UNREADABLE

@@ -23,6 +23,16 @@ SHOWN = 60
 HIDDEN = frozenset({"secret", "previousSecret", "env"})
 """Keys below which a value may be a secret: it is never shown."""
 
+ADVICE = {
+    "string_type": "must be text; put it in quotes",
+    "bool_type": "must be true or false, without quotes",
+    "dict_type": "must be a table of names",
+    "model_type": "must be a table of keys",
+    "tuple_type": "must be a list",
+    "too_short": "must have at least one entry",
+}
+"""What pydantic says in Python's words, said in YAML's."""
+
 
 @dataclass(frozen=True, order=True)
 class Problem:
@@ -50,16 +60,27 @@ def structural(model: type[BaseModel], raw: Raw) -> Iterator[Problem]:
     try:
         model.model_validate(raw)
     except ValidationError as error:
-        for details in error.errors():
-            yield Problem(_path(details["loc"]), _message(model, details))
+        found = error.errors()
+        places = [details["loc"] for details in found]
+        for details in found:
+            if not _follows(details, places):
+                yield Problem(_path(details["loc"]), _message(model, details))
 
 
 def valid(model: type[ModelT], raw: object) -> ModelT | None:
-    """Parse *raw*, or give None where its own problems are reported elsewhere."""
+    """Parse *raw* less the keys that are wrong by themselves and reported elsewhere; None where that leaves none."""
     try:
         return model.model_validate(raw)
-    except ValidationError:
-        return None
+    except ValidationError as error:
+        wrong = {details["loc"][0] for details in error.errors() if details["loc"]}
+        sound = {key: value for key, value in raw.items() if key not in wrong} if isinstance(raw, Mapping) else raw
+        return valid(model, sound) if wrong and sound != raw else None
+
+
+def _follows(details: ErrorDetails, places: list[tuple[int | str, ...]]) -> bool:
+    """Say whether a list only counts as too short because its items are refused, each by itself."""
+    here = details["loc"]
+    return details["type"] == "too_short" and any(place[: len(here)] == here != place for place in places)
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -74,7 +95,7 @@ def _message(model: type[BaseModel], details: ErrorDetails) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         return f"is no key of this release; {_advice(model, location)}"
-    said = details["msg"].removeprefix("Value error, ")
+    said = ADVICE.get(kind, details["msg"].removeprefix("Value error, "))
     return said if HIDDEN & set(location) else f"{_shown(details['input'])}: {said}"
 
 

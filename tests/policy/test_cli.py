@@ -198,6 +198,15 @@ def test_missing_and_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
+def test_nothing_to_judge_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty file, or one of comments, judges nothing: a gate must not take that for clean."""
+    file = tmp_path / "empty.yaml"
+    file.write_text("# nothing here\n---\n")
+
+    assert main([str(file)]) == 2
+    assert "no object to judge" in capsys.readouterr().err
+
+
 def test_empty_documents_are_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Templates leave empty documents behind; they still count in the numbering."""
     file = tmp_path / "a.yaml"

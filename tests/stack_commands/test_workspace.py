@@ -14,6 +14,7 @@ import yaml
 from stacks.load import parse
 from tests.stack_files import FILES, IMAGES, SECRET, image
 from tools.rig import Network
+from tools.shell import ToolError
 from tools.stack import local
 from tools.stack.workspace import Workspace
 
@@ -39,10 +40,13 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def filled(workspace: Workspace) -> dict[str, Any]:
     """Give the local stack file as `make up` fills it in."""
-    template = yaml.safe_load(LOCAL.read_text())["config"]
-    catalogue = {name: image(name) for name in IMAGES}
+    return overlaid(local.template(LOCAL), workspace.public_key())
+
+
+def overlaid(said: Any, key: str = "ssh-ed25519 AAAA demo") -> dict[str, Any]:
+    """Fill in a stack file."""
     rig: Any = FakeRig()
-    return local.overlay(template, rig, catalogue, workspace.public_key())
+    return local.overlay(said, rig, {name: image(name) for name in IMAGES}, key)
 
 
 def test_what_up_writes_is_a_stack(workspace: Workspace) -> None:
@@ -53,6 +57,45 @@ def test_what_up_writes_is_a_stack(workspace: Workspace) -> None:
     assert stack.cluster.context == "rig-local"
     assert stack.platform.ssh.connect.host == str(FakeRig.node_ip)
     assert stack.tenants["lab-a"].units["trainer"].ssh is not None
+
+
+def test_the_demo_key_is_added_to_the_users_own() -> None:
+    """A unit with keys of its own keeps them, and the printed command still works."""
+    said = {"gpu-runtime:tenants": {"lab-a": {"units": {"u": {"ssh": {"authorizedKeys": ["mine"]}}}}}}
+    unit = overlaid(said, "demo")["gpu-runtime:tenants"]["lab-a"]["units"]["u"]
+
+    assert unit["ssh"]["authorizedKeys"] == ["mine", "demo"]
+    assert said["gpu-runtime:tenants"]["lab-a"]["units"]["u"]["ssh"]["authorizedKeys"] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"gpu-runtime:platform": 7},
+        {"gpu-runtime:tenants": []},
+        {"gpu-runtime:tenants": {"a": None}},
+        {"gpu-runtime:tenants": {"a": {"units": []}}},
+        {"gpu-runtime:tenants": {"a": {"units": {"u": {"ssh": "x"}}}}},
+    ],
+)
+def test_a_misshapen_stack_file_is_left_for_the_program_to_refuse(said: dict[str, Any]) -> None:
+    """Filling in never fails: what is wrong is told by the program, with path and advice."""
+    assert overlaid(said)["gpu-runtime:cluster"]["context"] == "rig-local"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [(None, "is not there"), ("", "is no stack file"), ("[]", "is no stack file"), ("config: [", "is no YAML")],
+)
+def test_what_is_no_stack_file_is_refused_by_name(tmp_path: Path, text: str | None, why: str) -> None:
+    """A missing, empty or broken file is refused in one sentence that names it."""
+    file = tmp_path / "Pulumi.local.yaml"
+    if text is not None:
+        file.write_text(text)
+
+    with pytest.raises(ToolError, match=rf"Pulumi.local.yaml {why}"):
+        local.template(file)
 
 
 def test_the_catalogue_is_what_was_loaded() -> None:

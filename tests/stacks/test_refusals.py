@@ -49,7 +49,7 @@ def without(key: str) -> Callable[[dict[str, Any]], object]:
         (at(f"{UNIT}.flavour", "h100"), f"{UNIT}.flavour", "did you mean 'flavor'?"),
         (at(f"{UNIT}.gpus", 2), f"{UNIT}.gpus", "known here: args, command"),
         (at("tenant", {}), "tenant", "did you mean 'tenants'?"),
-        (at(f"{UNIT}.running", "maybe"), f"{UNIT}.running", "valid boolean"),
+        (at(f"{UNIT}.running", "no"), f"{UNIT}.running", "true or false, without quotes"),
         (at(f"{UNIT}.flavor", "a100"), f"{UNIT}.flavor", "'a100' is no flavor of this stack, which has h100, h100x8"),
         (at(f"{UNIT}.image", "pytorch/pytorch:latest"), f"{UNIT}.image", "reference by digest"),
         (at(f"{UNIT}.image", "tensorflow"), f"{UNIT}.image", "no image of gpu-runtime:images, which has bundle"),
@@ -64,11 +64,15 @@ def without(key: str) -> Callable[[dict[str, Any]], object]:
         (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "/etc/x"}]), f"{UNIT}.mounts", "would hide /etc"),
         (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "/home/alice"}]), f"{UNIT}.mounts", "home directory"),
         (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "/a/../etc"}]), f"{UNIT}.mounts", "plain path"),
-        (at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "data"}]), f"{UNIT}.mounts.0.path", "match pattern"),
+        (
+            at(f"{UNIT}.mounts", [{"storage": "scratch", "path": "data"}]),
+            f"{UNIT}.mounts.0.path",
+            "absolute path such as /data",
+        ),
         (at(f"{UNIT}.home", {"storage": "nope"}), f"{UNIT}.mounts", "'nope' is none of the tenant's storages"),
-        (at(f"{UNIT}.runAs", {"uid": 0}), f"{UNIT}.runAs.uid", "greater than or equal to 1"),
+        (at(f"{UNIT}.runAs", {"uid": 0}), f"{UNIT}.runAs.uid", "never runs as root"),
         (at(f"{UNIT}.runAs", {"uid": 2000, "gid": 2000}), f"{UNIT}.runAs", "give both the same runAs"),
-        (at(f"{UNIT}.ssh.authorizedKeys", []), f"{UNIT}.ssh.authorizedKeys", "at least 1"),
+        (at(f"{UNIT}.ssh.authorizedKeys", []), f"{UNIT}.ssh.authorizedKeys", "at least one"),
         (at(f"{UNIT}.ssh.authorizedKeys", [RSA]), f"{UNIT}.ssh.authorizedKeys.0", "has type 'ssh-rsa'; this release"),
         (
             at(f"{UNIT}.ssh.authorizedKeys", ["ssh-ed25519 AAAA"]),
@@ -110,15 +114,21 @@ def test_all_mistakes_are_told_at_once() -> None:
     """A typo in one unit does not hide an unknown flavor of another, a bad range and a missing secret."""
 
     def several(config: dict[str, Any]) -> None:
-        config["tenants"]["lab-a"]["units"]["trainer"]["flavour"] = "h100"
+        config["tenants"]["lab-a"]["units"]["trainer"] |= {"flavour": "h100", "flavor": "a200"}
         config["tenants"]["lab-b"]["units"]["eval"]["flavor"] = "a100"
         config["egress"]["blockedCidrs"] = ["10.0.0.1/8"]
         del config["secret"]
 
     said = refused(several)
 
-    assert "4 problems" in said
-    for part in ("trainer.flavour", "eval.flavor", "blockedCidrs.0", "gpu-runtime:secret: is missing"):
+    assert "5 problems" in said
+    for part in (
+        "trainer.flavour",
+        "'a200' is no flavor",
+        "eval.flavor",
+        "blockedCidrs.0",
+        "gpu-runtime:secret: is missing",
+    ):
         assert part in said
 
 

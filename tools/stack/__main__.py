@@ -3,15 +3,17 @@
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from tools.rig import Rig
-from tools.shell import command, say
+from tools.shell import ToolError, command, say
 from tools.stack import local
 from tools.stack.client import write_client_files
-from tools.stack.engine import PACK, Engine
+from tools.stack.engine import PACK, REPOSITORY, Engine
 from tools.stack.workspace import Workspace
 
 LOCAL = "local"
+STACKS = REPOSITORY / "stacks"
 
 
 def main() -> int:
@@ -44,6 +46,7 @@ def _say_how_to_log_in(workspace: Workspace, aliases: list[str]) -> None:
 
 def _other(arguments: argparse.Namespace) -> int:
     """Run a stack of a real cluster; its backend is the operator's and is never made up here."""
+    _demand(arguments.stack)
     engine = Engine(arguments.stack)
     pack = ["--policy-pack", str(PACK)]
     match arguments.command:
@@ -56,6 +59,18 @@ def _other(arguments: argparse.Namespace) -> int:
         case _:
             sys.stdout.write(str(engine.outputs()["ssh_config"]))
             return 0
+
+
+def _demand(stack: str) -> None:
+    """Refuse a stack without a file, or without a backend that the operator named."""
+    files = {path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in STACKS.glob("Pulumi.*.yaml")}
+    if stack not in files:
+        raise ToolError(f"there is no stacks/Pulumi.{stack}.yaml; there are stacks {', '.join(sorted(files))}")
+    login = Path(os.environ.get("PULUMI_HOME", "~/.pulumi")).expanduser() / "credentials.json"
+    if "PULUMI_BACKEND_URL" not in os.environ and not login.exists():
+        raise ToolError(
+            "no backend keeps the state: set PULUMI_BACKEND_URL (s3://bucket...) or `pulumi login`"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,6 +14,9 @@ CONNECT = REPOSITORY / "tools" / "ssh_connect.py"
 LOGIN_SECONDS = 120
 """From the end of `up`, when the pod is ready, to a login: a second as a rule; this is for a busy machine."""
 
+DENIED_SECONDS = 10
+"""A unit that answers and refuses the key will not change its mind; keys reach a new pod with its start."""
+
 
 def write_client_files(workspace: Workspace, outputs: dict[str, Any]) -> list[str]:
     """Write ssh_config and known_hosts for every unit with SSH; give the aliases in order."""
@@ -51,8 +54,10 @@ def wait_for_login(workspace: Workspace, alias: str) -> float:
     while (done := ssh(workspace, alias, "true")).returncode:
         now = time.monotonic()
         last = (done.stderr.strip().splitlines() or ["no answer"])[0]  # the ProxyCommand's own word comes first
-        if now - started > LOGIN_SECONDS:
-            raise ToolError(f"no login to {alias} after {LOGIN_SECONDS} s: {last}")
+        denied = "Permission denied" in done.stderr
+        if now - started > (DENIED_SECONDS if denied else LOGIN_SECONDS):
+            advice = "look at its keys" if denied else f"`RESTART={alias} make up` starts the unit anew"
+            raise ToolError(f"no login to {alias} after {now - started:.0f} s: {last} ({advice})")
         if now - said > HEARTBEAT_SECONDS:
             said = now
             say(f"waiting for a login to {alias}, {now - started:.0f} s: {last}")

@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,21 +39,25 @@ class Engine:
         """Run the CLI: on a terminal with its live display, else line by line with a sign of life when it is silent."""
         if sys.stdout.isatty():
             return self.interactive(*arguments)
-        with subprocess.Popen(
-            self._argv(arguments),
-            cwd=self.folder,
-            env=self.env(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process:
+        with (
+            self._private() as environment,
+            subprocess.Popen(
+                self._argv(arguments),
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            ) as process,
+        ):
             return _follow(process, arguments[0])
 
     def interactive(self, *arguments: str) -> int:
         """Run the CLI with this terminal as its own, questions included."""
-        with subprocess.Popen(self._argv(arguments, ask=True), cwd=self.folder, env=self.env()) as process:
+        argv = self._argv(arguments, ask=True)
+        with self._private() as environment, subprocess.Popen(argv, cwd=self.folder, env=environment) as process:
             return _finish(process)
 
     def output(self, *arguments: str, stdin: str = "") -> str:
@@ -81,6 +87,15 @@ class Engine:
         """Give the environment of the CLI."""
         toolchain.ensure(*PROGRAMS)
         return {**os.environ, **toolchain.pulumi_env(), **self.environment}
+
+    @contextmanager
+    def _private(self) -> Iterator[dict[str, str]]:
+        """Give the environment with a folder for temporary files that goes afterwards.
+
+        The Kubernetes provider leaves copies of the kubeconfig, keys included, among them.
+        """
+        with tempfile.TemporaryDirectory(prefix="gpu-runtime-") as folder:
+            yield {**self.env(), "TMPDIR": folder}
 
     def _argv(self, arguments: Sequence[str], *, ask: bool = False) -> list[str]:
         quiet = [] if ask else ["--non-interactive"]

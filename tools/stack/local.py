@@ -1,8 +1,10 @@
 """The stack on a rig: everything from an empty machine to a login, and back to an empty machine."""
 
+import copy
 import os
 import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -41,9 +43,30 @@ def make_ready(workspace: Workspace, rig: Rig) -> None:
     rig.up()
     loaded = rig.load(*(image.archive for image in built.values()))
     workspace.prepare()
-    template = yaml.safe_load(workspace.source.read_text())["config"]
-    workspace.write(overlay(template, rig, catalogue(loaded), workspace.public_key()))
+    write_stack(workspace, rig, catalogue(loaded))
     workspace.begin()
+
+
+def write_stack(workspace: Workspace, rig: Rig, images_there: dict[str, str]) -> None:
+    """Write the stack file for the engine from the one that people edit. Raises ToolError where that is none."""
+    workspace.write(overlay(template(workspace.source), rig, images_there, workspace.public_key()))
+
+
+def template(source: Path) -> Config:
+    """Read the stack file that people edit; what its values should be is the program's to say.
+
+    Raises ToolError when it is missing, no YAML, or no stack file at all.
+    """
+    try:
+        said = yaml.safe_load(source.read_text())
+    except FileNotFoundError:
+        raise ToolError(f"{source} is not there; `git checkout {source.name}` in its folder brings it back") from None
+    except yaml.YAMLError as error:
+        raise ToolError(f"{source} is no YAML: {' '.join(str(error).split())}") from None
+    config = said.get("config") if isinstance(said, dict) else None
+    if not isinstance(config, dict):
+        raise ToolError(f"{source} is no stack file: it needs a table `config:` with the keys of gpu-runtime")
+    return config
 
 
 def catalogue(references: list[str]) -> dict[str, str]:
@@ -75,8 +98,12 @@ def apply(workspace: Workspace, rig: Rig) -> None:
 
 
 def preview(workspace: Workspace, rig: Rig) -> int:
-    """Show what `up` would change."""
-    _ = rig.network  # says when there is no rig
+    """Show what `up` would change; it needs the rig and the images that `up` has made."""
+    if not workspace.exists or rig.status().state != "running":
+        raise ToolError("there is no local stack to compare with: run `make up` first")
+    written = yaml.safe_load(workspace.config_file.read_text())["config"]
+    write_stack(workspace, rig, written["gpu-runtime:images"])
+    workspace.unlock()
     return workspace.engine().run("preview", "--policy-pack", str(PACK))
 
 
@@ -102,10 +129,13 @@ def _destroy(workspace: Workspace) -> None:
         say(f"retained: claim {claim}, with its namespace")
 
 
-def overlay(template: Config, rig: Rig, catalogue: dict[str, str], public_key: str) -> Config:
-    """Fill in what only this machine knows: the rig, the images on it, the demo key where a unit names none."""
+def overlay(said: Config, rig: Rig, images_there: dict[str, str], public_key: str) -> Config:
+    """Fill in what only this machine knows: the rig, the images on it, the demo key beside each unit's own keys.
+
+    What is of another shape than a stack file's stays as it is, for the program to refuse with path and advice.
+    """
     net = rig.network
-    filled = yaml.safe_load(yaml.safe_dump(template))
+    filled = copy.deepcopy(said)
     filled["gpu-runtime:cluster"] = {
         "context": f"rig-{rig.name}",
         "kubeconfig": os.fspath(rig.kubeconfig),
@@ -113,16 +143,25 @@ def overlay(template: Config, rig: Rig, catalogue: dict[str, str], public_key: s
         "serviceCidrs": [str(net.services)],
         "nodeCidrs": [str(net.nodes)],
     }
-    filled["gpu-runtime:images"] = {**catalogue, **template.get("gpu-runtime:images", {})}
-    connect = filled["gpu-runtime:platform"]["ssh"]["connect"]
-    if connect["host"] == "localhost":
+    filled["gpu-runtime:images"] = {**images_there, **_table(filled, "gpu-runtime:images")}
+    connect = _table(_table(_table(filled, "gpu-runtime:platform"), "ssh"), "connect")
+    if connect.get("host") == "localhost":
         connect["host"] = str(rig.node_ip)
-    for unit in _units(filled):
-        if "ssh" in unit and not unit["ssh"].get("authorizedKeys"):
-            unit["ssh"]["authorizedKeys"] = [public_key]
+    for ssh in _logins(filled):
+        keys = ssh.setdefault("authorizedKeys", [])
+        if isinstance(keys, list) and public_key not in keys:
+            keys.append(public_key)
     return {key: filled[key] for key in sorted(filled)}
 
 
-def _units(config: Config) -> list[dict[str, Any]]:
-    tenants = config.get("gpu-runtime:tenants", {}).values()
-    return [unit for tenant in tenants for unit in tenant.get("units", {}).values()]
+def _logins(config: Config) -> list[dict[str, Any]]:
+    """Give the ``ssh`` block of each unit that has one."""
+    tenants = _table(config, "gpu-runtime:tenants")
+    tables = [_table(_table(tenants, tenant), "units") for tenant in tenants]
+    blocks = [_table(units, name).get("ssh") for units in tables for name in units]
+    return [block for block in blocks if isinstance(block, dict)]
+
+
+def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    found = parent.get(key)
+    return found if isinstance(found, dict) else {}
