@@ -46,6 +46,7 @@ class World:
     def engine(self, folder: Path = REPOSITORY, **environment: str) -> Engine:
         """Give the CLI, as an operator without make would run it."""
         engine = self.workspace.engine()
+        environment = {"TMPDIR": str(self.workspace.folder), **environment}  # the provider leaves kubeconfigs there
         return replace(engine, folder=folder, environment={**engine.environment, **environment})
 
     def ssh(self, alias: str, command: str) -> str:

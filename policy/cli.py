@@ -37,15 +37,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.list_checks:
             sys.stdout.write(catalogue(checks))
             return CLEAN
-        read = documents(options.paths)
-        if not read:
-            raise UnreadableError("no object to judge in what was named: an empty judgement is not a clean one")
+        read = _read(options.paths)
     except UnreadableError as error:
         sys.stderr.write(f"policy: {error}\n")
         return UNREADABLE
     reports = _judged(read, checks, levels)
     sys.stdout.write(WRITERS[options.format](reports, checks, len(read)))
     return FOUND if any(report.level is Level.MANDATORY for report in reports) else CLEAN
+
+
+def _read(paths: list[str]) -> list[Document]:
+    """Read what *paths* name. Raises UnreadableError where that is nothing, too: nothing judged is not clean."""
+    if read := documents(paths):
+        return read
+    raise UnreadableError(f"no object to judge in {', '.join(paths)}")
 
 
 def _parser() -> argparse.ArgumentParser:

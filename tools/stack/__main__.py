@@ -68,9 +68,7 @@ def _demand(stack: str) -> None:
         raise ToolError(f"there is no stacks/Pulumi.{stack}.yaml; there are stacks {', '.join(sorted(files))}")
     login = Path(os.environ.get("PULUMI_HOME", "~/.pulumi")).expanduser() / "credentials.json"
     if "PULUMI_BACKEND_URL" not in os.environ and not login.exists():
-        raise ToolError(
-            "no backend keeps the state: set PULUMI_BACKEND_URL (s3://bucket...) or `pulumi login`"
-        )
+        raise ToolError("no backend keeps the state: set PULUMI_BACKEND_URL (s3://bucket...) or `pulumi login`")
 
 
 def _parser() -> argparse.ArgumentParser:
