@@ -24,7 +24,9 @@ def bare_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     rig = Rig("e2e")
     rig.down()
     folder = tmp_path_factory.mktemp("e2e")
-    yield World(Workspace(folder, "e2e", REPOSITORY / "e2e" / "Pulumi.e2e.yaml"), rig)
+    world = World(Workspace(folder, "e2e", REPOSITORY / "e2e" / "Pulumi.e2e.yaml"), rig)
+    yield world
+    world.close()
     if os.environ.get(KEEP) != "1":
         rig.down()
 

@@ -25,11 +25,7 @@ from tools.stack import local
 from tools.stack.client import ssh
 from tools.stack.engine import REPOSITORY
 
-pytestmark = [
-    pytest.mark.e2e,
-    # lightkube's client has no way to be closed
-    pytest.mark.filterwarnings("ignore:.*ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.e2e
 
 LAWLESS = REPOSITORY / "e2e" / "lawless"
 OURS = {"gpu-runtime", "lab-a"}

@@ -39,6 +39,11 @@ class World:
         config = KubeConfig.from_file(str(self.rig.kubeconfig)).get(f"rig-{self.rig.name}")
         return Client(config=config, timeout=httpx2.Timeout(30))
 
+    def close(self) -> None:
+        """End the connection to the cluster, if there ever was one; lightkube's client has no word for it."""
+        if "cluster" in vars(self):
+            self.cluster._client._client.close()
+
     def up(self) -> list[str]:
         """Do what `make up` does."""
         return local.up(self.workspace, self.rig)
