@@ -165,6 +165,25 @@ BLOCKED_V6: Final[Mapping[str, str]] = {
 }
 """IPv6 ranges that are not the internet -> reason. Without ::ffff:0:0/96: no API server takes it as part of ::/0."""
 
+METADATA: Final[Mapping[str, str]] = {
+    "100.100.100.200/32": "Alibaba Cloud",
+    "168.63.129.16/32": "Azure WireServer",
+    "169.254.169.254/32": "AWS, Azure, GCP, OpenStack and most others",
+    "169.254.170.2/32": "AWS ECS task credentials",
+    "169.254.170.23/32": "AWS EKS Pod Identity",
+    "192.0.0.192/32": "Oracle Cloud",
+    "fd00:ec2::23/128": "AWS EKS Pod Identity",
+    "fd00:ec2::254/128": "AWS",
+    "fd20:ce::254/128": "GCP",
+}
+"""Addresses that hand out a node's credentials -> whose; all are blocked, and no reason opens one."""
+
+BLOCKED_ANNOTATION: Final = "gpu-runtime/blocked-cidrs"
+"""On a Namespace: comma-separated CIDRs of the site that its pods must not reach, beside the built-in ranges."""
+
+ALLOWED_ANNOTATION: Final = "gpu-runtime/allowed-cidrs"
+"""On a NetworkPolicy: a JSON object, each ipBlock peer inside a blocked range -> the reason why it is opened."""
+
 POD_DEFAULTS: Final[Mapping[str, Any]] = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 """Spread into every pod spec: no identity towards the API, no list of the namespace's Services in the environment."""
 
