@@ -165,6 +165,11 @@ BLOCKED_V6: Final[Mapping[str, str]] = {
 }
 """IPv6 ranges that are not the internet -> reason. Without ::ffff:0:0/96: no API server takes it as part of ::/0."""
 
+PRIVATE: Final = frozenset(
+    {"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "fc00::/7"},
+)
+"""Blocked ranges where a site may have hosts of its own: a stack file may open single parts of them, with a reason."""
+
 METADATA: Final[Mapping[str, str]] = {
     "100.100.100.200/32": "Alibaba Cloud",
     "168.63.129.16/32": "Azure WireServer",
