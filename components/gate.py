@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pulumi
 
-from components import names, platform, walls
+from components import names, platform
 from components.bundle import mount
 from components.model import Manifest, requirements
 from policy.baseline import container_security
@@ -32,20 +32,11 @@ def gate_manifests(
     worn = platform.labels(owner, GATE, GATE)
     volumes = [platform.secret_volume("keys", GATE)]
     return {
-        "gate-policy": _policy(worn),
         "gate-secret": platform.secret(owner, GATE, files),
         "gate": platform.deployment(worn, REPLICAS, _container(owner, image), volumes, fingerprint),
         "gate-service": platform.service(worn, names.GATE_PORT),
         "gate-budget": platform.budget(owner, GATE),
     }
-
-
-def _policy(worn: names.Labels) -> Manifest:
-    """Let the tunnel servers ask, and nobody else; the gate itself goes nowhere."""
-    frps = {"podSelector": {"matchLabels": names.component_selector("frps")}}
-    ingress = [{"from": [frps], "ports": platform.tcp(names.GATE_PORT)}]
-    pods = names.component_selector(GATE)
-    return walls.network_policy(GATE, names.PLATFORM_NAMESPACE, worn, pods, ingress=ingress, egress=[])
 
 
 def _container(owner: str, image: str) -> Manifest:

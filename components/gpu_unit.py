@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components import names, walls
+from components.flows import OWN_TUNNEL, Tunnel, unit_flows
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
 from components.restart import guard_template
@@ -30,6 +31,7 @@ class Unit:
     tunnel_image: str
     host: str
     connect: tuple[str, int] = ("localhost", names.CONNECT_PORT)
+    tunnel: Tunnel = OWN_TUNNEL
 
     @property
     def alias(self) -> str:
@@ -61,7 +63,7 @@ def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name
 
 def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
     """Build the objects of a unit."""
-    made = {"network-policy": _network_policy(unit), "deployment": _deployment(unit), "budget": _budget(unit)}
+    made = {**_walls(unit), "deployment": _deployment(unit), "budget": _budget(unit)}
     if unit.spec.ports:
         made["service"] = _service(unit)
     if unit.spec.ssh:
@@ -153,12 +155,11 @@ def _budget(unit: Unit) -> Manifest:
     }
 
 
-def _network_policy(unit: Unit) -> Manifest:
-    egress = [walls.tunnel_egress()] if unit.spec.ssh else []
-    exposed = [{"protocol": "TCP", "port": port.port} for port in unit.spec.ports if port.expose == "tenant"]
-    ingress = [{"from": [{"podSelector": {}}], "ports": exposed}] if exposed else []
-    name = names.unit(unit.name)
-    return walls.network_policy(name, unit.namespace, unit.labels, _selector(unit), ingress=ingress, egress=egress)
+def _walls(unit: Unit) -> dict[str, Manifest]:
+    exposed = [port.port for port in unit.spec.ports if port.expose == "tenant"]
+    flows = unit_flows(unit.namespace, unit.name, unit.tunnel if unit.spec.ssh else None, exposed)
+    made = walls.policies(unit.namespace, unit.labels, flows)
+    return {("network-policy" if name == names.unit(unit.name) else "callers"): policy for name, policy in made.items()}
 
 
 class GPUUnit(pulumi.ComponentResource):

@@ -88,6 +88,10 @@ def _scalar(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+MAPPED_V4 = ipaddress.IPv6Network("::ffff:0:0/96")
+"""IPv4 written as IPv6: API servers refuse it as a part of ::/0, and packets to it leave as IPv4."""
+
+
 def _cidr(value: str) -> str:
     try:
         network = ipaddress.ip_network(value)
@@ -95,9 +99,24 @@ def _cidr(value: str) -> str:
         msg = f"must be a CIDR range such as 10.0.0.0/8 or fd00::/8: {error}"
         raise ValueError(msg) from None
     if network.prefixlen == 0:
-        msg = "covers every address; name the ranges to block"
+        msg = "covers every address; name single ranges"
+        raise ValueError(msg)
+    if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(MAPPED_V4):
+        msg = f"lies in {MAPPED_V4}, which no packet carries; write the IPv4 range itself"
         raise ValueError(msg)
     return str(network)
+
+
+def _address(value: str) -> str:
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        msg = "must be an IP address such as 10.96.0.10 or fd00::a"
+        raise ValueError(msg) from None
+    if isinstance(address, ipaddress.IPv6Address) and (address.ipv4_mapped or address.scope_id):
+        msg = "must be a plain address: IPv4 as such, IPv6 without a zone"
+        raise ValueError(msg)
+    return str(address)
 
 
 KEY_TYPES = ("ssh-ed25519", "sk-ssh-ed25519@openssh.com")
@@ -134,6 +153,7 @@ def _public_key(value: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 Quantity = Annotated[str, BeforeValidator(_scalar), AfterValidator(_positive_quantity)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
+IpAddress = Annotated[str, AfterValidator(_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 PublicKey = Annotated[str, AfterValidator(_public_key)]
 Host = Annotated[str, Field(max_length=253), _matching(HOST_PATTERN, "must be a lower-case host name or IPv4 address")]

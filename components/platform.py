@@ -98,8 +98,3 @@ def budget(owner: str, component: str) -> Manifest:
             "selector": {"matchLabels": names.component_selector(component)},
         },
     }
-
-
-def tcp(port: int) -> list[Manifest]:
-    """Give the ports of a policy's rule: this one alone."""
-    return [{"protocol": "TCP", "port": port}]

@@ -8,9 +8,12 @@ import pulumi
 from pydantic import Field
 
 from components import names, walls
+from components.dns import DnsSpec
+from components.egress import Egress
+from components.flows import tenant_flows
 from components.kube import metadata, register
 from components.model import Manifest, Model, Quantity
-from policy.baseline import GPU_RESOURCES, NAMESPACE_LABELS
+from policy.baseline import BLOCKED_ANNOTATION, GPU_RESOURCES, NAMESPACE_LABELS
 
 DEFAULT_LIMITS = {"cpu": "1", "memory": "1Gi"}
 DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
@@ -36,9 +39,11 @@ class TenantSpec:
     gpus: Mapping[str, int]
     """GPU resource name to the number granted; every other one is closed."""
     quota: QuotaSpec
-    dns: walls.DnsSpec
-    blocked_cidrs: tuple[str, ...]
-    retained: bool
+    dns: DnsSpec
+    egress: Egress
+    internal: bool = False
+    """True: its units reach each other on every port."""
+    retained: bool = False
     """True when a claim in it outlives the stack, so that the namespace must too."""
 
     @property
@@ -49,11 +54,11 @@ class TenantSpec:
 
 def tenant_manifests(spec: TenantSpec) -> dict[str, Manifest]:
     """Build the objects of a tenant."""
-    egress = [walls.dns_egress(spec.dns), walls.internet_egress(spec.blocked_cidrs)]
+    flows = tenant_flows(spec.namespace, spec.dns, spec.egress, internal=spec.internal)
     return {
         "namespace": _namespace(spec),
         "default-deny": walls.default_deny(spec.namespace, spec.labels),
-        "egress": walls.network_policy("egress", spec.namespace, spec.labels, {}, egress=egress),
+        **walls.policies(spec.namespace, spec.labels, flows),
         "quota": _quota(spec),
         "limits": _limit_range(spec),
         "service-account": _service_account(spec),
@@ -61,8 +66,10 @@ def tenant_manifests(spec: TenantSpec) -> dict[str, Manifest]:
 
 
 def _namespace(spec: TenantSpec) -> Manifest:
+    """Build the namespace; it says which ranges of the site its pods must not reach, so that the law can demand it."""
     labels = {**spec.labels, **NAMESPACE_LABELS}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(spec.namespace, None, labels)}
+    meta = metadata(spec.namespace, None, labels, {BLOCKED_ANNOTATION: ",".join(spec.egress.site)})
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
 
 
 def _quota(spec: TenantSpec) -> Manifest:

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from components import gate, names, platform, walls
 from components.bundle import mount
+from components.dns import DnsSpec
+from components.flows import platform_flows
 from components.frp_config import PKI_DIR, frps_toml
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Cidr, Host, Manifest, Model, Port, requirements
@@ -63,7 +65,7 @@ class Tunnel:
     owner: str
     frp_image: str
     gate_image: str
-    dns: walls.DnsSpec
+    dns: DnsSpec
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
@@ -87,12 +89,10 @@ class TunnelSecrets:
 def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets) -> dict[str, Manifest]:
     """Build the objects of the tier."""
     owner = tunnel.owner
-    worn = platform.labels(owner, "platform", names.PROJECT)
     return {
         "namespace": platform.namespace(owner),
-        "default-deny": walls.default_deny(names.PLATFORM_NAMESPACE, worn),
         "service-account": platform.service_account(owner),
-        "frps-policy": _policy(tunnel),
+        **_walls(tunnel),
         "frps-config": _config(owner),
         "frps-secret": platform.secret(owner, FRPS, secrets.frps),
         "frps-budget": platform.budget(owner, FRPS),
@@ -107,21 +107,13 @@ def _config(owner: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"frps.toml": frps_toml(gate.URL)}}
 
 
-def _policy(tunnel: Tunnel) -> Manifest:
-    """Let clients of the said ranges come to CONNECT and units to the tunnel port, and the servers ask the gate."""
-    ranges = [{"ipBlock": {"cidr": cidr}} for cidr in tunnel.spec.service.source_ranges]
-    clients: Manifest = {"ports": platform.tcp(names.CONNECT_PORT), **({"from": ranges} if ranges else {})}
-    tenant = {"matchExpressions": [{"key": names.TENANT_LABEL, "operator": "Exists"}]}
-    unit = {"namespaceSelector": tenant, "podSelector": {"matchLabels": names.component_selector("unit")}}
-    asked = {"podSelector": {"matchLabels": names.component_selector(gate.GATE)}}
-    return walls.network_policy(
-        FRPS,
-        names.PLATFORM_NAMESPACE,
-        platform.labels(tunnel.owner, FRPS, FRPS),
-        names.component_selector(FRPS),
-        ingress=[clients, {"from": [unit], "ports": platform.tcp(names.TUNNEL_PORT)}],
-        egress=[walls.dns_egress(tunnel.dns), {"to": [asked], "ports": platform.tcp(names.GATE_PORT)}],
-    )
+def _walls(tunnel: Tunnel) -> dict[str, Manifest]:
+    """Close the namespace, and open what the table says of its pods."""
+    flows = platform_flows(tunnel.spec.service.source_ranges, tunnel.dns)
+    worn = platform.labels(tunnel.owner, "platform", names.PROJECT)
+    made = walls.policies(names.PLATFORM_NAMESPACE, worn, flows)
+    opened = {f"{name}-policy": policy for name, policy in made.items()}
+    return {"default-deny": walls.default_deny(names.PLATFORM_NAMESPACE, worn), **opened}
 
 
 def _servers(tunnel: Tunnel, fingerprint: str) -> dict[str, Manifest]:

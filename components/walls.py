@@ -1,78 +1,86 @@
-"""Network policies of tenants: nothing in or out but what is said here."""
+"""From the table of flows to NetworkPolicies: nothing in or out but what a row says."""
 
-import ipaddress
-from collections.abc import Iterable
-
-from pydantic import Field
+import json
+from collections.abc import Iterable, Sequence
 
 from components import names
+from components.flows import Addresses, Anybody, Flow, Party, Pods, Ports
 from components.kube import metadata
-from components.model import Manifest, Model, Network
-from policy.baseline import BLOCKED_V4, BLOCKED_V6
+from components.model import Manifest
+from policy.baseline import ALLOWED_ANNOTATION
 
-EVERYWHERE = ("0.0.0.0/0", "::/0")
-
-
-class DnsSpec(Model):
-    """Where the pods that answer cluster DNS are."""
-
-    namespace: str = "kube-system"
-    selector: dict[str, str] = Field(default={"k8s-app": "kube-dns"}, min_length=1)
-    ports: tuple[int, ...] = (53,)
-
-
-def blocked(cidrs: Iterable[str]) -> list[Network]:
-    """Merge the built-in lists with *cidrs*: sorted, without overlap, IPv4 before IPv6."""
-    networks = [ipaddress.ip_network(cidr) for cidr in (*BLOCKED_V4, *BLOCKED_V6, *cidrs)]
-    v4 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv4Network))
-    v6 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv6Network))
-    return [*v4, *v6]
-
-
-def dns_egress(dns: DnsSpec) -> Manifest:
-    """Allow name resolution by the cluster's own resolver and nobody else's."""
-    peer = {"namespaceSelector": names.namespace_selector(dns.namespace), "podSelector": {"matchLabels": dns.selector}}
-    ports = [{"protocol": protocol, "port": port} for port in dns.ports for protocol in ("UDP", "TCP")]
-    return {"to": [peer], "ports": ports}
-
-
-def internet_egress(cidrs: Iterable[str]) -> Manifest:
-    """Allow every address but the blocked ones, of both families."""
-    walls = blocked(cidrs)
-    return {
-        "to": [
-            {"ipBlock": {"cidr": whole, "except": [str(n) for n in walls if n.version == version]}}
-            for whole, version in zip(EVERYWHERE, (4, 6), strict=True)
-        ]
-    }
-
-
-def tunnel_egress() -> Manifest:
-    """Allow the tunnel servers' own port, by selector: their addresses may change."""
-    peer = {
-        "namespaceSelector": names.namespace_selector(names.PLATFORM_NAMESPACE),
-        "podSelector": {"matchLabels": names.component_selector("frps")},
-    }
-    return {"to": [peer], "ports": [{"protocol": "TCP", "port": names.TUNNEL_PORT}]}
-
-
-def network_policy(
-    name: str, namespace: str, labels: names.Labels, pods: names.Labels, **rules: list[Manifest]
-) -> Manifest:
-    """Give a policy for *pods* (empty: all of the namespace); a direction that is named is closed but for its rules."""
-    kinds = {"ingress": "Ingress", "egress": "Egress"}
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": metadata(name, namespace, labels),
-        "spec": {
-            "podSelector": {"matchLabels": pods} if pods else {},
-            "policyTypes": [kinds[direction] for direction in rules],
-            **{direction: listed for direction, listed in rules.items() if listed},
-        },
-    }
+DEFAULT_DENY = "default-deny"
 
 
 def default_deny(namespace: str, labels: names.Labels) -> Manifest:
-    """Close a whole namespace both ways; every other policy opens one thing."""
-    return network_policy("default-deny", namespace, labels, {}, ingress=[], egress=[])
+    """Close a whole namespace both ways; every other policy opens something for some pods."""
+    return _policy(metadata(DEFAULT_DENY, namespace, labels), {}, ingress=[], egress=[])
+
+
+def policies(namespace: str, labels: names.Labels, flows: Sequence[Flow]) -> dict[str, Manifest]:
+    """Build the policies of *namespace* that *flows* ask for, by name: one for each of its ends that is there."""
+    ends = (end for flow in flows for end in (flow.source, flow.target))
+    ours = {end.name: end for end in ends if isinstance(end, Pods) and end.namespace == namespace}
+    return {name: _opening(pods, labels, flows) for name, pods in ours.items()}
+
+
+def _opening(pods: Pods, labels: names.Labels, flows: Iterable[Flow]) -> Manifest:
+    """Open for *pods* what the rows say of them, and close the rest once more, should the default ever be gone."""
+    out = [flow for flow in flows if flow.source == pods]
+    into = [flow for flow in flows if flow.target == pods]
+    egress = [_rule("to", pods, flow.target, flow.ports) for flow in out]
+    ingress = [_rule("from", pods, flow.source, flow.ports) for flow in into]
+    return _policy(metadata(pods.name, pods.namespace, labels, _named(out)), pods.selector, ingress, egress)
+
+
+def _named(flows: Iterable[Flow]) -> dict[str, str]:
+    """Say in an annotation why each range was opened that a stack file names: the law demands it for blocked ones."""
+    reasons = {
+        block.cidr: flow.why
+        for flow in flows
+        if isinstance(flow.target, Addresses) and flow.target.named
+        for block in flow.target.blocks
+    }
+    return {ALLOWED_ANNOTATION: json.dumps(reasons)} if reasons else {}
+
+
+def _rule(side: str, pods: Pods, party: Party, ports: Ports) -> Manifest:
+    """Build one rule of *pods* for the *party* at the other end, which stands on *side* of it: `to` or `from`."""
+    rule: Manifest = {} if isinstance(party, Anybody) else {side: _peers(pods, party)}
+    if ports:
+        rule["ports"] = [{"protocol": port.protocol, "port": port.number} for port in ports]
+    return rule
+
+
+def _peers(pods: Pods, party: Pods | Addresses) -> list[Manifest]:
+    if isinstance(party, Addresses):
+        return [{"ipBlock": _block(block.cidr, block.excepted)} for block in party.blocks]
+    if party.namespace == pods.namespace:
+        return [{"podSelector": party.selector}]
+    return [{"namespaceSelector": _namespaces(party.namespace), "podSelector": party.selector}]
+
+
+def _namespaces(namespace: str | None) -> Manifest:
+    """Select a namespace by the name that the API server itself writes, or every one that is a tenant's."""
+    if namespace is not None:
+        return names.namespace_selector(namespace)
+    return {"matchExpressions": [{"key": names.TENANT_LABEL, "operator": "Exists"}]}
+
+
+def _block(cidr: str, excepted: Sequence[str]) -> Manifest:
+    return {"cidr": cidr, "except": list(excepted)} if excepted else {"cidr": cidr}
+
+
+def _policy(meta: Manifest, selector: Manifest, ingress: list[Manifest], egress: list[Manifest]) -> Manifest:
+    """Build a policy that closes both directions but for the rules."""
+    rules = {"ingress": ingress, "egress": egress}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": meta,
+        "spec": {
+            "podSelector": selector,
+            "policyTypes": ["Ingress", "Egress"],
+            **{direction: found for direction, found in rules.items() if found},
+        },
+    }

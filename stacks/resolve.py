@@ -7,6 +7,7 @@ from functools import cached_property
 import pulumi
 
 from components import derive, gate, names
+from components.egress import Egress, of_stack
 from components.gpu_storage import Storage, storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, ssh_access, tunnel_json, unit_manifests
 from components.model import Manifest
@@ -46,6 +47,12 @@ class Stack:
         config = self.config
         return Tunnel(config.platform.ssh, self.owner, config.images["frp"], config.images["gate"], config.cluster.dns)
 
+    @cached_property
+    def egress(self) -> Egress:
+        """Give the way out that every tenant has."""
+        cluster = self.config.cluster
+        return of_stack(self.config.egress, cluster.cidrs, cluster.sealed)
+
     @property
     def namespaces(self) -> list[str]:
         """Name every namespace that the stack makes."""
@@ -67,7 +74,8 @@ class Stack:
             gpus=self._granted(tenant),
             quota=tenant.quota,
             dns=self.config.cluster.dns,
-            blocked_cidrs=(*self.config.egress.blocked_cidrs, *self.config.cluster.cidrs),
+            egress=self.egress.of_tenant(tenant.egress, self.config.cluster.sealed),
+            internal=tenant.internal,
             retained=any(not storage.delete_with_stack for storage in tenant.storages.values()),
         )
 

@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, StrictBool
 
+from components.dns import DnsSpec
+from components.egress import EgressSpec
 from components.gpu_storage import AccessMode, StorageSpec
 from components.model import Cidr, Model, Name, PinnedImage
 from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
 from components.unit_spec import Flavor, UnitSpec
-from components.walls import DnsSpec
 
 PLATFORM_IMAGES = ("bundle", "frp", "gate", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
@@ -26,23 +27,24 @@ class ClusterConfig(Model):
     service_cidrs: tuple[Cidr, ...] = ()
     node_cidrs: tuple[Cidr, ...] = ()
     dns: DnsSpec = DnsSpec()
+    admin_tier: StrictBool = False
+    """True: ClusterNetworkPolicies beside the NetworkPolicies, which nobody in a tenant's namespace can add to."""
+
+    @property
+    def sealed(self) -> tuple[str, ...]:
+        """Give the ranges of pods, Services and API server, which no reason opens: selectors name what is in them."""
+        return (*self.api_server_cidrs, *self.pod_cidrs, *self.service_cidrs)
 
     @property
     def cidrs(self) -> tuple[str, ...]:
         """Give the cluster's own ranges, which no tenant may reach by address."""
-        return (*self.api_server_cidrs, *self.pod_cidrs, *self.service_cidrs, *self.node_cidrs)
+        return (*self.sealed, *self.node_cidrs)
 
 
 class PlatformConfig(Model):
     """The shared tier of the stack."""
 
     ssh: FrpSpec
-
-
-class EgressConfig(Model):
-    """Ranges that tenants may not reach, beside the built-in ones."""
-
-    blocked_cidrs: tuple[Cidr, ...] = ()
 
 
 class StorageDefaults(Model):
@@ -56,6 +58,9 @@ class TenantConfig(Model):
     """One tenant."""
 
     quota: QuotaSpec = QuotaSpec()
+    internal: StrictBool = False
+    """True: the tenant's own units reach each other on every port."""
+    egress: EgressSpec = EgressSpec()
     storages: dict[Name, StorageSpec] = Field(default={})
     units: dict[Name, UnitSpec] = Field(default={})
 
@@ -65,7 +70,7 @@ class StackConfig(Model):
 
     cluster: ClusterConfig
     platform: PlatformConfig
-    egress: EgressConfig = EgressConfig()
+    egress: EgressSpec = EgressSpec()
     storage: StorageDefaults = StorageDefaults()
     images: dict[Name, PinnedImage]
     flavors: dict[Name, Flavor]

@@ -1,20 +1,16 @@
 """What tenant, storage and tunnel tier come to, and the walls around tenants."""
 
-import ipaddress
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from components.dns import DnsSpec
+from components.egress import Egress
 from components.gpu_storage import ImagePrepare, Storage, StorageSpec, storage_manifests
 from components.model import RunAs
 from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
 from components.tunnel import ConnectSpec, FrpSpec, ServiceSpec, Tunnel, TunnelSecrets, tunnel_manifests
-from components.walls import DnsSpec, blocked
-from policy.baseline import BLOCKED_V4, BLOCKED_V6
 from tests.conftest import Golden
 from tests.stack_files import image
 
@@ -25,7 +21,7 @@ TENANT = TenantSpec(
     gpus={"nvidia.com/gpu": 4},
     quota=QuotaSpec(cpu="64", memory="512Gi", storage="2Ti"),
     dns=DnsSpec(),
-    blocked_cidrs=("203.1.0.0/16", "10.0.0.0/8"),
+    egress=Egress(("10.0.0.0/8", "203.1.0.0/16")),
     retained=True,
 )
 PREPARE = ImagePrepare(kind="image", image=image("python"), command=("make", "data"))
@@ -94,32 +90,6 @@ def test_source_ranges_close_the_entrance_twice() -> None:
 
     assert made["entrance"]["spec"]["loadBalancerSourceRanges"] == ["198.18.0.0/15"]
     assert made["frps-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
-
-
-CIDRS = st.one_of(
-    st.builds(
-        lambda a, p: str(ipaddress.ip_network((a, p), strict=False)), st.integers(0, 2**32 - 1), st.integers(1, 32)
-    ),
-    st.builds(
-        lambda a, p: str(ipaddress.ip_network((ipaddress.IPv6Address(a), p), strict=False)),
-        st.integers(0, 2**128 - 1),
-        st.integers(1, 128),
-    ),
-)
-
-
-@given(st.lists(CIDRS, max_size=8))
-def test_every_blocked_range_is_excepted_once(cidrs: list[str]) -> None:
-    """Whatever ranges a stack adds, each address of them and of the built-in lists is excepted, and no two overlap."""
-    walls = blocked(cidrs)
-
-    for cidr in (*cidrs, *BLOCKED_V4, *BLOCKED_V6):
-        network = ipaddress.ip_network(cidr)
-        assert any(wall.version == network.version and network.subnet_of(wall) for wall in walls)  # type: ignore[arg-type]
-    for version in (4, 6):
-        same = [wall for wall in walls if wall.version == version]
-        assert all(not a.overlaps(b) for a, b in pairwise(same))
-        assert same == sorted(same)
 
 
 @pytest.mark.parametrize("kind", ["ingress", "egress"])

@@ -1,0 +1,60 @@
+"""Arithmetic on address ranges: what is merged, what lies in what, and which holes a range needs."""
+
+import ipaddress
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from components.model import Network
+
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+"""All addresses, one range for each family."""
+
+
+class Block(NamedTuple):
+    """A range less some others, all strictly inside it: what a NetworkPolicy calls an ipBlock."""
+
+    cidr: str
+    excepted: tuple[str, ...] = ()
+
+
+def merged(cidrs: Iterable[str]) -> list[Network]:
+    """Give the same addresses as *cidrs* in as few ranges as can be: sorted, without overlap, IPv4 before IPv6."""
+    networks = [ipaddress.ip_network(cidr) for cidr in cidrs]
+    v4 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv4Network))
+    v6 = ipaddress.collapse_addresses(n for n in networks if isinstance(n, ipaddress.IPv6Network))
+    return [*v4, *v6]
+
+
+def texts(networks: Iterable[Network]) -> tuple[str, ...]:
+    """Write ranges as people do."""
+    return tuple(str(network) for network in networks)
+
+
+def within(inner: str | Network, outer: str | Network) -> bool:
+    """Say whether every address of *inner* is one of *outer*."""
+    a, b = ipaddress.ip_network(inner), ipaddress.ip_network(outer)
+    return a.version == b.version and a.subnet_of(b)  # type: ignore[arg-type]  # the versions agree
+
+
+def covering(cidr: str, ranges: Iterable[str]) -> str | None:
+    """Give the first of *ranges* that holds all of *cidr*, or None."""
+    return next((one for one in ranges if within(cidr, one)), None)
+
+
+def everywhere_but(closed: Iterable[str]) -> tuple[Block, ...]:
+    """Give all addresses of both families less *closed*."""
+    walls = merged(closed)
+    return tuple(
+        Block(whole, texts(n for n in walls if n.version == version))
+        for whole, version in zip(EVERYWHERE, (4, 6), strict=True)
+    )
+
+
+def opened(cidr: str, closed: Iterable[str]) -> Block:
+    """Give *cidr* less what of *closed* lies strictly inside it; what holds it, or is it, does not count."""
+    return Block(cidr, texts(merged(one for one in closed if one != cidr and within(one, cidr))))
+
+
+def host(address: str) -> str:
+    """Give the range of one address."""
+    return str(ipaddress.ip_network(address))

@@ -1,0 +1,180 @@
+"""Ranges, the way out, and the table of flows: what comes of them is what they say, and nothing more."""
+
+import ipaddress
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components import ranges, walls
+from components.dns import DnsSpec
+from components.egress import SEALED, AllowSpec, Egress, EgressSpec, of_stack
+from components.flows import OWN_TUNNEL, external_tunnel, platform_flows, tenant_flows, unit_flows
+from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_V4, BLOCKED_V6, METADATA
+
+CIDRS = st.one_of(
+    st.builds(
+        lambda a, p: str(ipaddress.ip_network((a, p), strict=False)), st.integers(0, 2**32 - 1), st.integers(1, 32)
+    ),
+    st.builds(
+        lambda a, p: str(ipaddress.ip_network((ipaddress.IPv6Address(a), p), strict=False)),
+        st.integers(0, 2**128 - 1),
+        st.integers(1, 128),
+    ),
+)
+
+
+def allow(cidr: str, *ports: Any, reason: str = "license server") -> AllowSpec:
+    """Give an allowed range."""
+    return AllowSpec.model_validate({"cidr": cidr, "ports": ports or (443,), "reason": reason})
+
+
+def policies(egress: Egress, *, internal: bool = False) -> dict[str, Any]:
+    """Build the policies of a tenant."""
+    return walls.policies("lab-a", {}, tenant_flows("lab-a", DnsSpec(), egress, internal=internal))
+
+
+@given(st.lists(CIDRS, max_size=8))
+def test_every_blocked_range_is_excepted_once(cidrs: list[str]) -> None:
+    """Whatever ranges a stack adds, each address of them and of the built-in lists is excepted, and no two overlap."""
+    blocks = Egress(site=tuple(cidrs)).internet
+    excepted = [ipaddress.ip_network(one) for block in blocks for one in block.excepted]
+
+    for cidr in (*cidrs, *BLOCKED_V4, *BLOCKED_V6):
+        assert ranges.covering(cidr, map(str, excepted))
+    for version in (4, 6):
+        same = [wall for wall in excepted if wall.version == version]
+        assert all(not a.overlaps(b) for a, b in pairwise(same))
+        assert same == sorted(same)
+
+
+@given(CIDRS, st.lists(CIDRS, max_size=8))
+def test_a_hole_holds_nothing_that_is_narrower_and_closed(cidr: str, closed: list[str]) -> None:
+    """What is excepted from an allowed range lies strictly inside it, and is all of what is closed there."""
+    block = ranges.opened(cidr, closed)
+
+    assert all(ranges.within(one, cidr) and one != cidr for one in block.excepted)
+    for one in closed:
+        if one != cidr and ranges.within(one, cidr):
+            assert ranges.covering(one, block.excepted)
+
+
+def test_an_empty_list_opens_nothing() -> None:
+    """Without ranges of the site, the built-in ones are closed all the same; without ports, there is no internet."""
+    v4, v6 = Egress().internet
+
+    assert ranges.covering("169.254.169.254/32", v4.excepted)
+    assert ranges.covering("fd00:ec2::254/128", v6.excepted)
+    assert Egress(internet_ports=()).internet == ()
+    assert "ipBlock" not in json.dumps(policies(Egress(internet_ports=())))
+
+
+def test_internet_ports_close_every_other_port() -> None:
+    """A list of ports is all that is open of the internet, UDP only where it is said."""
+    said = EgressSpec.model_validate({"internetPorts": [443, {"port": 443, "protocol": "UDP"}]})
+    (rule,) = [r for r in policies(of_stack(said, (), ()))["workloads"]["spec"]["egress"] if "ipBlock" in str(r)]
+
+    assert rule["ports"] == [{"protocol": "TCP", "port": 443}, {"protocol": "UDP", "port": 443}]
+
+
+def test_a_hole_is_exact_and_says_why() -> None:
+    """An allowed range is opened on its ports alone, and the policy says the reason where the law looks for it."""
+    policy = policies(of_stack(EgressSpec(allow=(allow("10.1.2.3/32", 27000),)), (), ()))["workloads"]
+    (rule,) = [rule for rule in policy["spec"]["egress"] if "10.1.2.3/32" in json.dumps(rule["to"][0])]
+
+    assert rule == {
+        "to": [{"ipBlock": {"cidr": "10.1.2.3/32"}}],
+        "ports": [{"protocol": "TCP", "port": 27000}],
+    }
+    assert json.loads(policy["metadata"]["annotations"][ALLOWED_ANNOTATION]) == {"10.1.2.3/32": "license server"}
+
+
+def test_a_wide_hole_leaves_out_what_nobody_may_open() -> None:
+    """A whole private network may be opened; the cluster in it, metadata services and narrower blocked ranges stay."""
+    said = EgressSpec(allow=(allow("10.0.0.0/8"), allow("100.64.0.0/10")), blocked_cidrs=("10.9.0.0/16",))
+    wide, shared = of_stack(said, ("10.244.0.0/16", "10.7.0.0/24"), ("10.244.0.0/16",)).holes
+
+    assert wide.block.excepted == ("10.9.0.0/16", "10.244.0.0/16")
+    assert shared.block.excepted == ("100.100.100.200/32",)
+
+
+def test_a_tenant_narrows_and_widens() -> None:
+    """A tenant's blocked range closes what the stack opened there; its own hole opens a part of what is blocked."""
+    stack = of_stack(EgressSpec(allow=(allow("10.1.0.0/16"), allow("10.2.0.0/16")), blocked_cidrs=()), (), ())
+    said = EgressSpec(blocked_cidrs=("10.1.7.0/24", "10.2.0.0/15"), allow=(allow("10.2.3.4/32"),))
+    tenant = stack.of_tenant(said, ())
+
+    assert [hole.block for hole in tenant.holes] == [
+        ranges.Block("10.1.0.0/16", ("10.1.7.0/24",)),
+        ranges.Block("10.2.3.4/32"),
+    ]
+    assert tenant.site == ("10.1.7.0/24", "10.2.0.0/15")
+
+
+def test_no_reason_opens_a_metadata_service() -> None:
+    """Addresses that hand out credentials are sealed, each of them."""
+    assert set(METADATA) <= set(SEALED)
+    assert "10.0.0.0/8" not in SEALED
+
+
+def test_a_pod_without_a_row_has_no_network() -> None:
+    """What opens anything selects components that the table names; only the closing policy selects every pod."""
+    made = {**policies(Egress(), internal=True), "closed": walls.default_deny("lab-a", {})}
+
+    assert sorted(made) == ["closed", "units", "workloads"]
+    assert made["closed"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    for name in ("units", "workloads"):
+        assert "app.kubernetes.io/component" in json.dumps(made[name]["spec"]["podSelector"])
+
+
+def test_units_of_an_internal_tenant_reach_each_other() -> None:
+    """`internal: true` opens every port between units of one namespace, at both ends, and to no other namespace."""
+    spec = policies(Egress(), internal=True)["units"]["spec"]
+    peer = {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "unit"}}}
+
+    assert (spec["ingress"], spec["egress"]) == ([{"from": [peer]}], [{"to": [peer]}])
+
+
+def test_an_exposed_port_opens_both_ends() -> None:
+    """A port exposed to the tenant is open at the unit and, for its callers, on their way out; no other port is."""
+    made = walls.policies("lab-a", {}, unit_flows("lab-a", "web", None, [8888]))
+    port = [{"protocol": "TCP", "port": 8888}]
+
+    assert [rule["ports"] for rule in made["unit-web"]["spec"]["ingress"]] == [port]
+    assert [rule["ports"] for rule in made["unit-web-callers"]["spec"]["egress"]] == [port]
+    assert "egress" not in made["unit-web"]["spec"]
+
+
+@pytest.mark.parametrize(("address", "cidr"), [("10.0.0.9", "10.0.0.9/32"), ("fd00::9", "fd00::9/128")])
+def test_an_external_tunnel_is_one_address_and_port(address: str, cidr: str) -> None:
+    """A tunnel server outside is reached at its address and port alone, of either family."""
+    made = walls.policies("lab-a", {}, unit_flows("lab-a", "web", external_tunnel(address, 7001), []))["unit-web"]
+
+    assert made["spec"]["egress"] == [
+        {"to": [{"ipBlock": {"cidr": cidr}}], "ports": [{"protocol": "TCP", "port": 7001}]}
+    ]
+    assert cidr in json.loads(made["metadata"]["annotations"][ALLOWED_ANNOTATION])
+
+
+def test_dns_addresses_are_opened_on_the_dns_port_alone() -> None:
+    """A cache on the node is reached at its address, on port 53, whatever port the pods of cluster DNS listen on."""
+    dns = DnsSpec(ports=(8053,), addresses=("169.254.20.10", "fd00::a"))
+    egress = walls.policies("lab-a", {}, tenant_flows("lab-a", dns, Egress(internet_ports=()), internal=False))
+    by_selector, by_address = egress["workloads"]["spec"]["egress"]
+
+    assert {port["port"] for port in by_selector["ports"]} == {8053}
+    assert [peer["ipBlock"]["cidr"] for peer in by_address["to"]] == ["169.254.20.10/32", "fd00::a/128"]
+    assert {port["port"] for port in by_address["ports"]} == {53}
+
+
+def test_both_ends_of_the_tunnel_agree() -> None:
+    """A unit may begin what the tunnel servers let in: the row of each end names the same port and pods."""
+    out = walls.policies("lab-a", {}, unit_flows("lab-a", "web", OWN_TUNNEL, []))["unit-web"]["spec"]["egress"]
+    into = walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec()))["frps"]["spec"]["ingress"]
+
+    assert out[0]["ports"] == into[1]["ports"]
+    assert into[1]["from"][0]["podSelector"] == {"matchLabels": {"app.kubernetes.io/component": "unit"}}
+    assert "from" not in into[0]
