@@ -13,11 +13,12 @@ ALLOWED = {
     "stacks": {"stacks", "components"},
     "policy": {"policy"},
     "services/gate": {"gate"},
+    "services/probe": {"probe"},
     "services/tunnel": {"tunnel"},
 }
 """Folder to the parts of ours that it may import; only the program itself sees all of them."""
 
-OURS = ("components", "stacks", "policy", "services", "gate", "tunnel", "tools")
+OURS = ("components", "stacks", "policy", "services", "gate", "probe", "tunnel", "tools")
 
 LONGEST_FILE = 260
 LONGEST_FUNCTION = 60

@@ -116,7 +116,7 @@ def test_only_the_releases_own_archives_are_used(tmp_path: Path) -> None:
 
 def test_an_unknown_image_is_refused() -> None:
     """The refusal names it and what there is."""
-    with pytest.raises(ToolError, match="there is no image gat; there are bundle, python, frp, gate, tunnel"):
+    with pytest.raises(ToolError, match="there is no image gat; there are bundle, python, frp, gate, probe, tunnel"):
         build("gate", "gat")
 
 

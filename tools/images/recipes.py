@@ -64,6 +64,7 @@ RECIPES: Mapping[str, Recipe] = {
     "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
     "gate": Recipe("services/gate", "admits tunnels", bases={"BASE": "python"}),
+    "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
 }
 """In the order in which they are built: a base comes before what stands on it."""
