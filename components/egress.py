@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -17,8 +18,13 @@ MOST_RANGES = 1000
 MOST_ALLOWED = 50
 """Holes in one list: a longer one is another network, better reached through a proxy with one address."""
 
-SEALED = tuple(dict.fromkeys((*METADATA, *(cidr for cidr in (*BLOCKED_V4, *BLOCKED_V6) if cidr not in PRIVATE))))
-"""Ranges that no reason opens: metadata services, the node itself, tunnels of IPv4 in IPv6, what is no host's."""
+BUILT_IN = {**BLOCKED_V4, **BLOCKED_V6}
+"""Ranges of both families that are closed whatever a stack file says -> why."""
+
+METADATA_SERVICES = {cidr: f"metadata service, {whose}" for cidr, whose in METADATA.items()}
+
+SEALED = METADATA_SERVICES | {c: why for c, why in BUILT_IN.items() if c not in {*PRIVATE, *METADATA_SERVICES}}
+"""Ranges that no reason opens: metadata services, the node itself, IPv4 inside IPv6, what is no host's -> why."""
 
 
 class PortRule(Model):
@@ -74,18 +80,20 @@ class Egress:
     holes: tuple[Hole, ...] = ()
     internet_ports: tuple[PortRule, ...] | None = None
 
-    @property
+    @cached_property
     def internet(self) -> tuple[ranges.Block, ...]:
         """Give every address that is neither blocked for all nor closed here; nothing where no port is open."""
         if self.internet_ports == ():
             return ()
-        return ranges.everywhere_but((*BLOCKED_V4, *BLOCKED_V6, *self.site))
+        return ranges.everywhere_but((*BUILT_IN, *self.site))
 
     def of_tenant(self, said: EgressSpec, cluster: Iterable[str]) -> "Egress":
         """Narrow the stack's way out by a tenant's blocked ranges and ports, then add the tenant's own holes.
 
         *cluster* are the ranges of the cluster itself, which no hole opens.
         """
+        if said == EgressSpec():
+            return self  # and with it what was computed already
         kept = tuple(left for hole in self.holes if (left := _narrowed(hole, said.blocked_cidrs)))
         site = ranges.texts(ranges.merged((*self.site, *said.blocked_cidrs)))
         ports = self.internet_ports if said.internet_ports is None else said.internet_ports

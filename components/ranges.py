@@ -25,6 +25,11 @@ def merged(cidrs: Iterable[str]) -> list[Network]:
     return [*v4, *v6]
 
 
+def order(network: Network) -> tuple[int, int, int]:
+    """Sort ranges by family, address and size, so that what holds others comes right before them."""
+    return network.version, int(network.network_address), network.prefixlen
+
+
 def texts(networks: Iterable[Network]) -> tuple[str, ...]:
     """Write ranges as people do."""
     return tuple(str(network) for network in networks)

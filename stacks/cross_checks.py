@@ -12,6 +12,7 @@ from components.model import NAME_PATTERN, quantity
 from components.tenant import QuotaSpec
 from components.unit_pod import TUNNEL_REQUESTS
 from components.unit_spec import Flavor, UnitSpec
+from stacks.egress_checks import egress_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PLATFORM_IMAGES
 from stacks.unit_checks import unit_problems
@@ -71,6 +72,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     view = View(raw)
     yield from _secret(raw)
     yield from _platform_images(view)
+    yield from egress_problems(raw, view.tenants)
     for tenant in view.tenants:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)

@@ -4,10 +4,12 @@ import json
 from collections.abc import Container, Iterator
 from typing import Any
 
+import pulumi
 from pulumi.runtime import config as engine
 
 from components.names import PROJECT
 from stacks.cross_checks import cross_problems
+from stacks.egress_checks import cautions as range_cautions
 from stacks.problems import Problem, Raw, RefusedError, structural
 from stacks.schema import StackConfig
 
@@ -50,4 +52,14 @@ def parse(raw: Raw, encrypted: Container[str]) -> StackConfig:
 def load() -> StackConfig:
     """Give the stack that the engine runs. Raises RefusedError."""
     encrypted = {*engine.get_config_secret_keys_env(), *engine._SECRET_KEYS.get()}  # noqa: SLF001 - tests set only these
-    return parse(raw_config(), encrypted)
+    config = parse(raw_config(), encrypted)
+    for caution in cautions(config):
+        pulumi.log.warn(caution)
+    return config
+
+
+def cautions(config: StackConfig) -> Iterator[str]:
+    """Yield what is odd in a stack file and harmless, so that its author may mend it."""
+    yield from range_cautions(config.egress, "egress")
+    for name, tenant in config.tenants.items():
+        yield from range_cautions(tenant.egress, f"tenants.{name}.egress")

@@ -32,7 +32,7 @@ def at(path: str, value: object) -> Callable[[dict[str, Any]], object]:
     def change(config: dict[str, Any]) -> None:
         *parents, last = path.split(".")
         for key in parents:
-            config = config[key]
+            config = config.setdefault(key, {})
         config[last] = value
 
     return change
@@ -41,6 +41,25 @@ def at(path: str, value: object) -> Callable[[dict[str, Any]], object]:
 def without(key: str) -> Callable[[dict[str, Any]], object]:
     """Remove a top-level key."""
     return lambda config: config.pop(key)
+
+
+LAB = "tenants.lab-a"
+HOLE = {"cidr": "10.1.2.3/32", "ports": [443], "reason": "license server"}
+
+
+def allowing(cidr: str, **said: object) -> Callable[[dict[str, Any]], object]:
+    """Open a range for the whole stack."""
+    return at("egress.allow", [{**HOLE, "cidr": cidr, **said}])
+
+
+def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, Any]], object]:
+    """Open ports of the internet for the stack and for lab-a."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["egress"]["internetPorts"] = stack
+        config["tenants"]["lab-a"]["egress"] = {"internetPorts": tenant}
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -94,6 +113,37 @@ def without(key: str) -> Callable[[dict[str, Any]], object]:
         (at("egress.blockedCidrs", ["10.0.0.1/8"]), "egress.blockedCidrs.0", "host bits set"),
         (at("egress.blockedCidrs", ["0.0.0.0/0"]), "egress.blockedCidrs.0", "covers every address"),
         (at("egress.blockedCidrs", ["ten/8"]), "egress.blockedCidrs.0", "CIDR range such as"),
+        (at("egress.blockedCidrs", ["::/0"]), "egress.blockedCidrs.0", "'::/0': covers every address"),
+        (at("egress.blockedCidrs", ["::ffff:10.0.0.0/104"]), "egress.blockedCidrs.0", "write the IPv4 range itself"),
+        (at("egress.blockedCidrs", ["0.0.0.0/1", "128.0.0.0/1"]), "egress.blockedCidrs", "every address of 0.0.0.0/0"),
+        (at("egress.blockedCidrs", ["::/1", "8000::/1"]), "egress.blockedCidrs", "every address of ::/0"),
+        (at(f"{LAB}.egress", {"blockedCidrs": ["0.0.0.0/1", "128.0.0.0/1"]}), f"{LAB}.egress.blockedCidrs", "every"),
+        (at("egress.blockedCidrs", [f"10.0.{n % 250}.{n // 250}/32" for n in range(1001)]), "egress.blocked", "1000"),
+        (allowing("10.1.2.3/32", ports=[]), "egress.allow.0.ports", "at least one entry"),
+        (allowing("10.1.2.3/32", reason=""), "egress.allow.0.reason", "at least 5 characters"),
+        (at("egress.allow", [{"cidr": "10.1.2.3/32", "ports": [443]}]), "egress.allow.0.reason", "is missing"),
+        (allowing("10.1.2.3/32", ports=[{"port": 53, "protocol": "SCTP"}]), "egress.allow.0.ports.0.protocol", "UDP"),
+        (allowing("10.1.2.3/32", ports=["443-445"]), "egress.allow.0.ports.0", "table of keys"),
+        (allowing("10.1.2.3/8"), "egress.allow.0.cidr", "host bits set"),
+        (allowing("0.0.0.0/0"), "egress.allow.0.cidr", "covers every address"),
+        (allowing("169.254.169.254/32"), "egress.allow.0.cidr", "which no reason opens"),
+        (allowing("100.100.100.200/32"), "egress.allow.0.cidr", "Alibaba Cloud"),
+        (allowing("127.0.0.1/32"), "egress.allow.0.cidr", "loopback"),
+        (allowing("fe80::1/128"), "egress.allow.0.cidr", "link-local"),
+        (allowing("64:ff9b::a00:1/128"), "egress.allow.0.cidr", "NAT64"),
+        (allowing("10.129.0.0/16"), "egress.allow.0.cidr", "cluster.podCidrs"),
+        (allowing("10.132.0.1/32"), "egress.allow.0.cidr", "cluster.serviceCidrs"),
+        (allowing("198.18.7.10/32"), "egress.allow.0.cidr", "cluster.apiServerCidrs"),
+        (allowing("10.0.0.0/8"), "egress.allow.0.cidr", "is in egress.blockedCidrs as well"),
+        (at(f"{LAB}.egress.allow", [{**HOLE, "cidr": "127.0.0.1/32"}]), f"{LAB}.egress.allow.0.cidr", "loopback"),
+        (ports_of_tenant([443], [443, 8443]), f"{LAB}.egress.internetPorts", "TCP 8443: the stack opens TCP 443"),
+        (at("egress.internetPorts", [0]), "egress.internetPorts.0.port", "greater than or equal to 1"),
+        (at(f"{LAB}.internal", "yes"), f"{LAB}.internal", "true or false"),
+        (at("cluster.dns.addresses", ["kube-dns"]), "cluster.dns.addresses.0", "IP address such as"),
+        (at("cluster.dns.addresses", ["::ffff:10.0.0.1"]), "cluster.dns.addresses.0", "IPv4 as such"),
+        (at("cluster.dns.addresses", ["169.254.169.254"]), "cluster.dns.addresses.0", "metadata service"),
+        (at("cluster.dns.ports", []), "cluster.dns.ports", "at least one entry"),
+        (at("cluster.dns.selector", {}), "cluster.dns.selector", "at least"),
         (at("images.gate", "registry.example.com/gate:1"), "images.gate", "by digest"),
         (lambda config: config["images"].pop("gate"), "images", "lacks gate"),
         (at("platform.ssh.kind", "telnet"), "platform.ssh.kind", "'frp'"),
