@@ -6,11 +6,13 @@ look off, for rendering and tests.
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
-from lightkube import ApiError, Client, KubeConfig
+import msgspec
+from lightkube import Client, KubeConfig
 from lightkube.core.exceptions import ConfigError, LoadResourceError
 from lightkube.resources.core_v1 import Namespace, PersistentVolumeClaim
 
@@ -60,6 +62,15 @@ def connect(kubeconfig: str, context: str) -> Client:
         raise UnreachableError(f"{said}: {error}") from None
 
 
+@contextmanager
+def answered() -> Iterator[None]:
+    """Raise UnreachableError for every way in which a question gets no answer; an exec plugin that fails is one."""
+    try:
+        yield
+    except (httpx2.HTTPError, msgspec.MsgspecError, ConfigError, OSError) as error:
+        raise UnreachableError(str(error) or type(error).__name__) from None
+
+
 def foreign(
     client: Client, owner: str, namespaces: Iterable[str], claims: Iterable[Claim]
 ) -> Iterator[tuple[str, str]]:
@@ -68,11 +79,9 @@ def foreign(
     A namespace or claim that carries our owner label was retained by an earlier life of the stack and is adopted again.
     Raises UnreachableError when the cluster does not answer.
     """
-    try:
+    with answered():
         yield from _foreign_namespaces(client, owner, frozenset(namespaces))
         yield from _foreign_claims(client, owner, frozenset(claims))
-    except (httpx2.HTTPError, ApiError) as error:
-        raise UnreachableError(str(error)) from None
 
 
 def _foreign_namespaces(client: Client, owner: str, wanted: frozenset[str]) -> Iterator[tuple[str, str]]:

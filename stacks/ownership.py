@@ -1,33 +1,63 @@
-"""Whether the stack may go where it wants to: the provider it uses, and who owns what is already there."""
+"""Whether the stack may go where it wants to: its provider, who owns what is there, what the walls must know."""
+
+from collections.abc import Iterator
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from components import cluster, names
 from components.cluster import Claim
+from components.cluster_dns import dns_warnings
+from components.cluster_ranges import unlisted
+from components.cluster_view import View, look
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
 from stacks.schema import ClusterConfig
 
 
 def demand(stack: Stack) -> None:
-    """Refuse a namespace or claim that exists and is not this stack's.
+    """Refuse what is there and not this stack's, and a cluster whose addresses the walls do not know; warn of the rest.
 
     Raises RefusedError; also when the cluster cannot be asked, unless the offline switch is set.
     """
     if cluster.offline():
-        pulumi.log.warn(f"{cluster.OFFLINE}=1: nobody asked the cluster who owns what this stack wants to make")
+        pulumi.log.warn(f"{cluster.OFFLINE}=1: nobody asked the cluster what is there and which addresses it has")
         return
     config = stack.config.cluster
-    claims = [Claim(storage.namespace, names.claim(storage.name)) for storage in stack.storages.values()]
     try:
-        client = cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context)
-        found = list(cluster.foreign(client, stack.owner, stack.namespaces, claims))
+        with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client:
+            foreign = list(cluster.foreign(client, stack.owner, stack.namespaces, _claims(stack)))
+            view = look(client, config.dns, admin_tier=config.admin_tier)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None
-    if found:
-        raise RefusedError([Problem("tenants", f"{what} {why}") for what, why in found])
+    for warning in warnings(stack, view):
+        pulumi.log.warn(str(warning))
+    if problems := [*(Problem("tenants", f"{what} {why}") for what, why in foreign), *refusals(stack, view)]:
+        raise RefusedError(problems)
+
+
+def refusals(stack: Stack, view: View) -> Iterator[Problem]:
+    """Yield what the walls cannot be built with: public addresses that no list has, a kind that the cluster lacks."""
+    config = stack.config
+    for key, advice in unlisted(view, (*config.cluster.cidrs, *config.egress.blocked_cidrs)):
+        yield Problem(f"cluster.{key}", advice)
+    if config.cluster.admin_tier and view.admin_tier is None and "admin_tier" not in view.forbidden:
+        lacks = "the cluster does not serve ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"
+        yield Problem("cluster.adminTier", f"{lacks}; install its CRD where the network plugin knows it, or say false")
+
+
+def warnings(stack: Stack, view: View) -> Iterator[Problem]:
+    """Yield what is probably wrong, and what nobody could check."""
+    for key, advice in dns_warnings(view, stack.config.cluster.dns):
+        yield Problem(f"cluster.{key}", advice)
+    if view.forbidden:
+        said = f"you may not list {', '.join(view.unseen)}, so nobody checked that the walls know every address there"
+        yield Problem("cluster", f"{said}; get that right, or compare the lists by hand")
+
+
+def _claims(stack: Stack) -> list[Claim]:
+    return [Claim(storage.namespace, names.claim(storage.name)) for storage in stack.storages.values()]
 
 
 def provider(config: ClusterConfig) -> k8s.Provider:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from lightkube.models.core_v1 import NodeSpec
 from lightkube.resources.core_v1 import Node
 
 from components import cluster, cluster_view
@@ -16,7 +17,7 @@ from stacks.problems import RefusedError
 from stacks.resolve import Stack
 from tests.stack_files import FILES, raw
 
-PUBLIC = Node.from_dict({"metadata": {"name": "n"}, "spec": {"podCIDRs": ["34.118.0.0/17"]}})
+PUBLIC = Node(spec=NodeSpec(podCIDRs=["34.118.0.0/17"]))
 
 
 def stack(**cluster_keys: Any) -> Stack:
