@@ -30,6 +30,9 @@ RESERVED_PREFIXES = ("kube-", "openshift-", "gpu-runtime-")
 TENANT_SERVICE_ACCOUNT = "tenant"
 """Pods of a tenant run under it; it holds no right and mounts no token."""
 
+PROBE_TENANT = f"{PROJECT}.probe"
+"""The tenant that the probe plays; no user's tenant has a dot in its name."""
+
 Labels = dict[str, str]
 
 
@@ -99,6 +102,16 @@ def claim(storage: str) -> str:
 def prepare_job(storage: str, digest: str) -> str:
     """Name the Job that fills a storage once; another content is another Job."""
     return f"prepare-{storage}-{digest[:10]}"
+
+
+def probe_namespace(owner: str) -> str:
+    """Give the namespace in which the stack *owner* proves its walls."""
+    return f"{PROJECT}-probe-{owner}"
+
+
+def probe_job(digest: str) -> str:
+    """Name the Job that proves the walls of that *digest*, and its ConfigMap."""
+    return f"probe-{digest[:10]}"
 
 
 def frps(index: int) -> str:
