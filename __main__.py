@@ -27,7 +27,8 @@ def main() -> None:
     ownership.demand(stack)
 
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
-    TunnelTier(stack.tunnel, keys.tunnel(), within)
+    if stack.tunnel:
+        TunnelTier(stack.tunnel, keys.tunnel(), within)
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
     storages = {
         alias: GPUStorage(storage, _after(within, tenants[storage.tenant])) for alias, storage in stack.storages.items()

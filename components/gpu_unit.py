@@ -31,7 +31,8 @@ class Unit:
     tunnel_image: str
     host: str
     connect: tuple[str, int] = ("localhost", names.CONNECT_PORT)
-    tunnel: Tunnel = OWN_TUNNEL
+    tunnel: Tunnel | None = OWN_TUNNEL
+    """Where it announces its host; None: a server on the internet, which has a row of its own."""
 
     @property
     def alias(self) -> str:

@@ -14,6 +14,7 @@ from components.flows import platform_flows
 from components.frp_config import PKI_DIR, frps_toml
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Cidr, Host, Manifest, Model, Port, requirements
+from components.tunnel_server import ServerSpec
 from policy.baseline import container_security
 
 FRPS = "frps"
@@ -55,6 +56,8 @@ class FrpSpec(Model):
     connect: ConnectSpec
     service: ServiceSpec = ServiceSpec()
     replicas: Annotated[int, Field(ge=1, le=9)] = 2
+    server: ServerSpec | None = None
+    """Given: the tunnel servers are elsewhere, and this stack makes none."""
 
 
 @dataclass(frozen=True)

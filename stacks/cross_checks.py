@@ -14,7 +14,8 @@ from components.unit_pod import TUNNEL_REQUESTS
 from components.unit_spec import Flavor, UnitSpec
 from stacks.egress_checks import egress_problems
 from stacks.problems import Problem, Raw, valid
-from stacks.schema import PLATFORM_IMAGES
+from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
+from stacks.server_checks import server_of, server_problems
 from stacks.unit_checks import unit_problems
 
 NAMESPACE_LENGTH = 63
@@ -73,6 +74,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     yield from _secret(raw)
     yield from _platform_images(view)
     yield from egress_problems(raw, view.tenants)
+    yield from server_problems(raw)
     for tenant in view.tenants:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)
@@ -89,7 +91,8 @@ def _secret(raw: Raw) -> Iterator[Problem]:
 
 
 def _platform_images(view: View) -> Iterator[Problem]:
-    if missing := sorted(set(PLATFORM_IMAGES) - view.images):
+    elsewhere = TIER_IMAGES if server_of(view.raw) else frozenset()
+    if missing := sorted(set(PLATFORM_IMAGES) - view.images - elsewhere):
         yield Problem(
             "images", f"lacks {', '.join(missing)}; `make images PUSH=<registry>` builds them and prints lines"
         )

@@ -13,7 +13,7 @@ from stacks.egress_checks import cautions as range_cautions
 from stacks.problems import Problem, Raw, RefusedError, structural
 from stacks.schema import StackConfig
 
-SECRETS = ("secret", "previousSecret")
+SECRETS = ("secret", "previousSecret", "serverToken")
 """Keys of the stack file that must be encrypted in it."""
 
 

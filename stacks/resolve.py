@@ -8,12 +8,14 @@ import pulumi
 
 from components import derive, gate, names
 from components.egress import Egress, of_stack
+from components.flows import OWN_TUNNEL
 from components.gpu_storage import Storage, storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, ssh_access, tunnel_json, unit_manifests
 from components.model import Manifest
 from components.ssh_client import Access
 from components.tenant import TenantSpec, tenant_manifests
 from components.tunnel import SERVER_NAME, Tunnel, TunnelSecrets, tunnel_manifests
+from components.tunnel_server import ServerSpec
 from stacks.schema import StackConfig, TenantConfig
 
 
@@ -42,10 +44,18 @@ class Stack:
         return {unit.alias: unit for unit in made}
 
     @cached_property
-    def tunnel(self) -> Tunnel:
-        """Give the tunnel tier."""
+    def tunnel(self) -> Tunnel | None:
+        """Give the tunnel tier; None where the servers are elsewhere."""
         config = self.config
+        if config.platform.ssh.server:
+            return None
         return Tunnel(config.platform.ssh, self.owner, config.images["frp"], config.images["gate"], config.cluster.dns)
+
+    @property
+    def servers(self) -> list[tuple[str, str, int]]:
+        """List name, address and port of each tunnel server, as units reach it."""
+        server = self.config.platform.ssh.server
+        return [("server", server.address, server.port)] if server else self.tunnel.servers if self.tunnel else []
 
     @cached_property
     def egress(self) -> Egress:
@@ -56,7 +66,8 @@ class Stack:
     @property
     def namespaces(self) -> list[str]:
         """Name every namespace that the stack makes."""
-        return [names.PLATFORM_NAMESPACE, *(tenant.namespace for tenant in self.tenants.values())]
+        platform = [names.PLATFORM_NAMESPACE] if self.tunnel else []
+        return [*platform, *(tenant.namespace for tenant in self.tenants.values())]
 
     def storages_of(self, unit: Unit) -> list[str]:
         """Name by alias the storages that must be there, and filled, before *unit* starts."""
@@ -122,6 +133,7 @@ class Stack:
             tunnel_image=self.config.images["tunnel"],
             host=names.unit_host(spec.host or name, namespace, suffix),
             connect=(ssh.connect.host, ssh.connect.port),
+            tunnel=ssh.server.flow if ssh.server else OWN_TUNNEL,
         )
 
     def _image(self, name: str) -> str:
@@ -158,6 +170,23 @@ class Keys:
     def _token(self) -> str:
         return derive.frp_token(self._secret, self._epoch)
 
+    @property
+    def _elsewhere(self) -> ServerSpec | None:
+        return self.stack.config.platform.ssh.server
+
+    @property
+    def _server_name(self) -> str:
+        return self._elsewhere.name if self._elsewhere else SERVER_NAME
+
+    @property
+    def _server_authority(self) -> str:
+        return self._elsewhere.ca if self._elsewhere else self._certificate
+
+    @property
+    def _server_token(self) -> str:
+        given = self.stack.config.server_token
+        return given.get_secret_value() if self._elsewhere and given else self._token
+
     def tunnel(self) -> TunnelSecrets:
         """Give the files of the tunnel tier."""
         certificate, key = self._authority.server(SERVER_NAME)
@@ -181,9 +210,9 @@ class Keys:
     def unit(self, unit: Unit, host_key: derive.HostKey) -> UnitSecrets:
         """Give the files of the two Secrets of *unit*."""
         files = {
-            "tunnel.json": tunnel_json(unit, self.stack.tunnel.servers, SERVER_NAME),
-            "ca.crt": self._certificate,
-            "token": self._token,
+            "tunnel.json": tunnel_json(unit, self.stack.servers, self._server_name),
+            "ca.crt": self._server_authority,
+            "token": self._server_token,
             "capability": derive.capability(self._stack_key, unit.namespace, unit.name, unit.host),
         }
         return UnitSecrets(pulumi.Output.secret(host_key.private), _sealed(files))
@@ -203,7 +232,8 @@ BLANK_TUNNEL = TunnelSecrets({}, {}, "", "")
 
 
 def _manifests(stack: Stack) -> Iterator[Manifest]:
-    yield from tunnel_manifests(stack.tunnel, BLANK_TUNNEL).values()
+    if stack.tunnel:
+        yield from tunnel_manifests(stack.tunnel, BLANK_TUNNEL).values()
     for tenant in stack.tenants.values():
         yield from tenant_manifests(tenant).values()
     for storage in stack.storages.values():

@@ -15,6 +15,9 @@ from components.unit_spec import Flavor, UnitSpec
 PLATFORM_IMAGES = ("bundle", "frp", "gate", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
 
+TIER_IMAGES = frozenset({"frp", "gate"})
+"""Those that only tunnel servers of its own need."""
+
 
 class ClusterConfig(Model):
     """The cluster, named strictly: a wrong current context must never receive a stack."""
@@ -78,4 +81,6 @@ class StackConfig(Model):
     namespace_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9-]{0,18}-)?$")] = ""
     secret: SecretStr
     previous_secret: SecretStr | None = None
+    server_token: SecretStr | None = None
+    """Token of the tunnel server elsewhere, where there is one."""
     epoch: Annotated[int, Field(ge=0)] = 0

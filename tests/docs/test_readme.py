@@ -9,6 +9,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from components import derive
 from stacks.load import parse
 from stacks.schema import StackConfig
 from tests.stack_files import SECRET
@@ -26,11 +27,16 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
+def examples() -> list[dict[str, Any]]:
+    """Give the stack files of the README below ``gpu-runtime:``: a whole one, and what replaces parts of it."""
+    texts = (block for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if block.startswith("config:"))
+    files = (yaml.safe_load(text)["config"] for text in texts)
+    return [{key.removeprefix("gpu-runtime:"): value for key, value in file.items()} for file in files]
+
+
 def example() -> dict[str, Any]:
-    """Give the stack file of the README below ``gpu-runtime:``, its secrets as the engine would decrypt them."""
-    (text,) = (block for block in re.findall(r"```yaml\n(.*?)```", README, re.DOTALL) if block.startswith("config:"))
-    said = {key.removeprefix("gpu-runtime:"): value for key, value in yaml.safe_load(text)["config"].items()}
-    return {**said, "secret": SECRET, "previousSecret": SECRET[::-1]}
+    """Give the whole stack file, its secrets as the engine would decrypt them."""
+    return {**examples()[0], "secret": SECRET, "previousSecret": SECRET[::-1]}
 
 
 def keys_of(annotation: Any) -> Iterator[str]:
@@ -84,9 +90,21 @@ def test_the_example_is_accepted() -> None:
     assert stack.tenants["lab-a"].units["trainer"].flavor == "h100"
 
 
-def test_the_example_has_every_key() -> None:
+def test_a_server_elsewhere_is_accepted() -> None:
+    """So is the part that names a tunnel server elsewhere, with a certificate in place of its dots."""
+    said, other = example(), examples()[1]
+    server = {**other["platform"]["ssh"]["server"], "ca": derive.Authority(SECRET, 0, "elsewhere").certificate}
+    said["platform"]["ssh"]["server"] = server
+    secrets = ("secret", "previousSecret", "serverToken")
+    stack = parse({**said, "serverToken": SECRET}, {f"gpu-runtime:{key}" for key in secrets})
+
+    assert stack.platform.ssh.server is not None
+    assert set(other) == {"platform", "serverToken"}
+
+
+def test_the_examples_have_every_key() -> None:
     """A key of the stack file that the README does not show is one that nobody knows of."""
-    assert set(keys_of(StackConfig)) - set(keys_in(example())) == set()
+    assert set(keys_of(StackConfig)) - set(keys_in(examples())) == set()
 
 
 def test_every_decision_is_listed() -> None:

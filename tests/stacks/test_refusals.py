@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from components import derive
 from stacks.load import parse
 from stacks.problems import RefusedError
 from stacks.schema import StackConfig
 from tests.stack_files import FILES, KEY, SECRET, image, raw
 
-ENCRYPTED = {"gpu-runtime:secret"}
+ENCRYPTED = {"gpu-runtime:secret", "gpu-runtime:serverToken"}
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 UNIT = "tenants.lab-a.units.trainer"
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDX bob"
@@ -44,12 +45,27 @@ def without(key: str) -> Callable[[dict[str, Any]], object]:
 
 
 LAB = "tenants.lab-a"
+CA = derive.Authority(SECRET, 0, "elsewhere").certificate
 HOLE = {"cidr": "10.1.2.3/32", "ports": [443], "reason": "license server"}
 
 
 def allowing(cidr: str, **said: object) -> Callable[[dict[str, Any]], object]:
     """Open a range for the whole stack."""
     return at("egress.allow", [{**HOLE, "cidr": cidr, **said}])
+
+
+def elsewhere(
+    address: str, *, token: str | None = SECRET, ca: str = CA, egress: dict[str, Any] | None = None
+) -> Callable[[dict[str, Any]], object]:
+    """Name a tunnel server elsewhere."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["platform"]["ssh"]["server"] = {"address": address, "name": "frps.example.com", "ca": ca}
+        config["egress"] = egress or {}
+        if token:
+            config["serverToken"] = token
+
+    return change
 
 
 def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, Any]], object]:
@@ -138,6 +154,13 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
         (at(f"{LAB}.egress.allow", [{**HOLE, "cidr": "127.0.0.1/32"}]), f"{LAB}.egress.allow.0.cidr", "loopback"),
         (ports_of_tenant([443], [443, 8443]), f"{LAB}.egress.internetPorts", "TCP 8443: the stack opens TCP 443"),
         (at("egress.internetPorts", [0]), "egress.internetPorts.0.port", "greater than or equal to 1"),
+        (elsewhere("frps"), "platform.ssh.server.address", "private name: a policy opens addresses"),
+        (elsewhere("frps.corp.internal"), "platform.ssh.server.address", "IP address"),
+        (elsewhere("169.254.169.254"), "platform.ssh.server.address", "which no reason opens"),
+        (elsewhere("ssh.example.com", egress={"internetPorts": [443]}), "platform.ssh.server.address", "add 7000"),
+        (elsewhere("10.0.0.9", token=None), "serverToken", "is missing: units log in with it at 10.0.0.9"),
+        (elsewhere("10.0.0.9", ca="x"), "platform.ssh.server.ca", "in PEM"),
+        (at("serverToken", SECRET), "serverToken", "there is no gpu-runtime:platform.ssh.server"),
         (at(f"{LAB}.internal", "yes"), f"{LAB}.internal", "true or false"),
         (at("cluster.dns.addresses", ["kube-dns"]), "cluster.dns.addresses.0", "IP address such as"),
         (at("cluster.dns.addresses", ["::ffff:10.0.0.1"]), "cluster.dns.addresses.0", "IPv4 as such"),

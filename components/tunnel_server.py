@@ -1,0 +1,66 @@
+"""A tunnel server elsewhere: an frps that somebody else runs, in place of the tier of this stack."""
+
+import ipaddress
+from typing import Annotated
+
+from cryptography import x509
+from pydantic import AfterValidator, Field
+
+from components import names
+from components.flows import Tunnel, external_tunnel
+from components.model import Host, Model, Port
+
+PRIVATE_SUFFIXES = (
+    ".local",
+    ".internal",
+    ".svc",
+    ".lan",
+    ".corp",
+    ".intranet",
+    ".private",
+    ".home.arpa",
+    ".localdomain",
+)
+"""Ends of names that only a private DNS knows (RFC 6762, RFC 8375, ICANN's `.internal`, and habit)."""
+
+
+def _reachable(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        pass
+    if "." not in value or value.endswith(PRIVATE_SUFFIXES):
+        msg = "is a private name: a policy opens addresses and not names, so give the server's IP address"
+        raise ValueError(msg)
+    return value
+
+
+def _certificates(value: str) -> str:
+    try:
+        x509.load_pem_x509_certificates(value.encode())
+    except ValueError:
+        msg = "must be the certificate of the server's authority in PEM (-----BEGIN CERTIFICATE-----...)"
+        raise ValueError(msg) from None
+    return value
+
+
+class ServerSpec(Model):
+    """Where it is, and how units know it for what it is."""
+
+    address: Annotated[str, Field(max_length=253), AfterValidator(_reachable)]
+    """An IP address, of either family; or a public name, which units reach as a part of the internet."""
+    port: Port = names.TUNNEL_PORT
+    name: Host
+    """What its certificate says."""
+    ca: Annotated[str, AfterValidator(_certificates)]
+    """Certificate of the authority that signed it, in PEM."""
+
+    @property
+    def is_address(self) -> bool:
+        """Say whether it is named by its address, so that a policy can open exactly that."""
+        return ":" in self.address or self.address.replace(".", "").isdigit()
+
+    @property
+    def flow(self) -> Tunnel | None:
+        """Give the end of the units' flow; None for a public name, which the row of the internet covers."""
+        return external_tunnel(self.address, self.port) if self.is_address else None
