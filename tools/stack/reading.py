@@ -1,0 +1,76 @@
+"""Read a stack file without the engine: whatever is encrypted in it stays so, and a placeholder stands for it."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.names import PROJECT
+from stacks.load import SECRETS, parse
+from stacks.problems import RefusedError
+from stacks.resolve import Stack
+from tools.shell import ToolError
+from tools.stack.engine import REPOSITORY
+from tools.stack.workspace import Workspace
+
+LOCAL = "local"
+
+PLACEHOLDER = "not-read-" * 8
+"""Stands for a value that only the engine can decrypt; long enough for a stack's secret."""
+
+
+def read_stack(name: str) -> Stack:
+    """Give the stack called *name* as the program would see it, every secret a placeholder; it need not be up.
+
+    Raises ToolError where there is no such file, and with every problem that the program would refuse it for.
+    """
+    said = _values(stack_file(name))
+    encrypted = {key for key in SECRETS if _is_encrypted(said.get(key))} | {"secret"} - said.keys()
+    raw = {"secret": PLACEHOLDER, **{key: _plain(value) for key, value in said.items()}}
+    try:
+        return Stack(parse(raw, {f"{PROJECT}:{key}" for key in encrypted}), owner=name)
+    except RefusedError as error:
+        raise ToolError(str(error)) from None
+
+
+def stack_file(name: str) -> Path:
+    """Give the file of a stack: of the local one what `make up` generated, for that one names the rig.
+
+    Raises ToolError where there is none.
+    """
+    if name == LOCAL:
+        workspace = Workspace()
+        if not workspace.exists:
+            raise ToolError("there is no local stack yet: run `make up` first")
+        return workspace.config_file
+    folder = REPOSITORY / "stacks"
+    path = folder / f"Pulumi.{name}.yaml"
+    if not path.exists():
+        known = sorted(one.stem.removeprefix("Pulumi.") for one in folder.glob("Pulumi.*.yaml"))
+        raise ToolError(f"there is no stacks/{path.name}; there are stacks {', '.join(known)}")
+    return path
+
+
+def _values(path: Path) -> dict[str, Any]:
+    try:
+        read = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ToolError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    config = read.get("config") if isinstance(read, dict) else None
+    if not isinstance(config, dict):
+        raise ToolError(f"{path} is no stack file: it needs a table `config:` with the keys of {PROJECT}")
+    prefix = f"{PROJECT}:"
+    return {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
+
+
+def _plain(value: Any) -> Any:
+    """Put the placeholder where something is encrypted, however deep."""
+    if _is_encrypted(value):
+        return PLACEHOLDER
+    if isinstance(value, dict):
+        return {key: _plain(below) for key, below in value.items()}
+    return [_plain(below) for below in value] if isinstance(value, list) else value
+
+
+def _is_encrypted(value: object) -> bool:
+    return isinstance(value, dict) and set(value) == {"secure"}
