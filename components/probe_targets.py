@@ -32,7 +32,8 @@ def closed(name: str, host: str, port: int, why: str, *, optional: bool = False)
 class Surroundings:
     """What of a stack the targets depend on."""
 
-    tunnel: Tunnel
+    tunnel: Tunnel | None
+    """None: the tunnel servers are elsewhere."""
     api_servers: tuple[str, ...]
     """Ranges of API servers; those of a single address are tried."""
     holes: tuple[str, ...]
@@ -59,15 +60,20 @@ def _cluster(around: Surroundings) -> Iterator[Manifest]:
         if address := _single(cidr):
             yield closed(f"API server, {address}:{port}", address, port, "its own address")
     yield closed("kubelet", "$NODE_IP", KUBELET_PORT, "of this node: runs commands in pods")
+    if around.tunnel is not None:
+        yield from _tier(around.tunnel)
+    for alias, host, port in around.services[:OTHERS]:
+        yield closed(f"unit {alias}", host, port, "a tenant's Service", optional=True)
+
+
+def _tier(tunnel: Tunnel) -> Iterator[Manifest]:
     yield closed("gate", HOST, names.GATE_PORT, "admits tunnels; tunnel servers alone ask it")
-    name, host, port = around.tunnel.servers[0]
+    name, host, port = tunnel.servers[0]
     yield closed(name, host, port, "tunnel server; units alone announce themselves")
     entrance = names.service_host(ENTRANCE, names.PLATFORM_NAMESPACE)
     yield closed("entrance", entrance, names.CONNECT_PORT, "SSH to every tenant's units")
-    if (node_port := around.tunnel.spec.service.node_port) is not None:
+    if (node_port := tunnel.spec.service.node_port) is not None:
         yield closed("entrance, node port", "$NODE_IP", node_port, "the same by way of the node")
-    for alias, host, port in around.services[:OTHERS]:
-        yield closed(f"unit {alias}", host, port, "a tenant's Service", optional=True)
 
 
 def _metadata() -> Iterator[Manifest]:
