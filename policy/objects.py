@@ -100,9 +100,19 @@ class World:
         self.objects = objects
 
     @cached_property
+    def namespaces(self) -> tuple[Object, ...]:
+        """Return the Namespaces."""
+        return tuple(item for item in self.objects if item.is_a("", "Namespace"))
+
+    @cached_property
     def platform(self) -> frozenset[str]:
         """Return the platform's namespaces; any other is treated as a tenant's."""
-        return frozenset(item.name for item in self.objects if item.is_a("", "Namespace") and _is_platform(item))
+        return frozenset(item.name for item in self.namespaces if _is_platform(item))
+
+    @cached_property
+    def policies(self) -> tuple[Object, ...]:
+        """Return the NetworkPolicies."""
+        return tuple(item for item in self.objects if item.is_a("networking.k8s.io", "NetworkPolicy"))
 
 
 def objects(manifest: Any, source: int = 0) -> list[Object]:

@@ -34,6 +34,21 @@ def breadth(selector: Field) -> int:
     return sum(1 for _ in selector["matchLabels"].pairs()) + sum(1 for _ in selector["matchExpressions"].each())
 
 
+def names_some(selector: Field) -> bool:
+    """Say whether *selector* surely asks for a label that is there; what only says what is not there finds the rest."""
+    labels = any(isinstance(wanted.value, str) for _, wanted in selector["matchLabels"].pairs())
+    return labels or any(_asks(expression) for expression in selector["matchExpressions"].each())
+
+
+def _asks(expression: Field) -> bool:
+    if not isinstance(expression["key"].value, str):
+        return False
+    if expression["operator"].value == "Exists":
+        return True
+    values = [value.value for value in expression["values"].each()]
+    return expression["operator"].value == "In" and bool(values) and all(isinstance(value, str) for value in values)
+
+
 def _carries(labels: Field, key: str, wanted: Field) -> bool:
     return isinstance(wanted.value, str) and labels[key].value == wanted.value
 

@@ -13,7 +13,7 @@ Direction = Literal["Egress", "Ingress"]
 
 def unwalled(world: World, direction: Direction) -> Iterator[tuple[Object, Finding]]:
     """Yield the pods of *world* that no policy of their namespace surely selects for *direction*."""
-    selectors = _selectors(world.objects, direction)
+    selectors = _selectors(world.policies, direction)
     for thing in world.objects:
         if thing.pod is not None and not _walled(thing, thing.pod.labels, selectors):
             where = thing.home or "a namespace that is not known"
@@ -24,11 +24,11 @@ def _walled(thing: Object, labels: Field, selectors: Mapping[str, Sequence[Field
     return any(selects(selector, labels) for selector in selectors.get(thing.home or "", ()))
 
 
-def _selectors(objects: Sequence[Object], direction: Direction) -> dict[str, list[Field]]:
+def _selectors(policies: Sequence[Object], direction: Direction) -> dict[str, list[Field]]:
     found: dict[str, list[Field]] = defaultdict(list)
-    for thing in objects:
-        if thing.is_a("networking.k8s.io", "NetworkPolicy") and thing.home and _judges(thing.root["spec"], direction):
-            found[thing.home].append(thing.root["spec"]["podSelector"])
+    for policy in policies:
+        if policy.home and _judges(policy.root["spec"], direction):
+            found[policy.home].append(policy.root["spec"]["podSelector"])
     return {namespace: sorted(selectors, key=breadth) for namespace, selectors in found.items()}
 
 

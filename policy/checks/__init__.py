@@ -6,9 +6,13 @@ from policy.check import Check
 from policy.checks import (
     added_capabilities,
     apparmor,
+    blocked_egress,
+    broad_policies,
+    default_deny,
     dropped_capabilities,
     egress_walls,
     exposed_services,
+    foreign_peers,
     gpu_requests,
     host_namespaces,
     host_paths,
@@ -19,6 +23,7 @@ from policy.checks import (
     namespace_labels,
     non_root,
     opaque_kinds,
+    open_peers,
     privilege_escalation,
     privileged,
     proc_mount,
@@ -63,5 +68,10 @@ ALL: Final[tuple[Check, ...]] = (
     exposed_services,
     egress_walls,
     ingress_walls,
+    default_deny,
+    broad_policies,
+    open_peers,
+    foreign_peers,
+    blocked_egress,
 )
 """A rule that is missing here does not exist; a test demands every file."""

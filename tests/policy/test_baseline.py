@@ -14,8 +14,9 @@ GI = 2**30
 
 def test_who_wears_the_baseline_obeys_the_law() -> None:
     """Components spread the baseline and add nothing: that must be enough."""
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab-a", "labels": {}}}
-    namespace["metadata"] = {"name": "lab-a", "labels": {**baseline.NAMESPACE_LABELS, baseline.TENANT_LABEL: "lab-a"}}
+    labels = {**baseline.NAMESPACE_LABELS, baseline.TENANT_LABEL: "lab-a"}
+    metadata = {"name": "lab-a", "labels": labels, "annotations": {baseline.BLOCKED_ANNOTATION: ""}}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
     assert obeys(namespace, walls(), pod())
 

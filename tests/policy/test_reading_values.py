@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.field import Field
+from policy.plain import UNKNOWN
 from policy.quantity import quantity
-from policy.selection import selects
+from policy.selection import names_some, selects
 
 
 @pytest.mark.parametrize(
@@ -75,3 +76,30 @@ def test_quantity_never_raises(value: Any) -> None:
 def test_selects(selector: Any, *, found: bool) -> None:
     """A pod labelled app=a is found exactly when the cluster would find it."""
     assert selects(Field(selector), Field({"app": "a"})) is found
+
+
+@pytest.mark.parametrize(
+    ("selector", "some"),
+    [
+        ({"matchLabels": {"app": "a"}}, True),
+        ({"matchLabels": {"app": ""}}, True),
+        ({"matchLabels": {"app": UNKNOWN, "tier": "gpu"}}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": ["a"]}]}, True),
+        ({"matchExpressions": [{"key": "app", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}, {"key": "app", "operator": "Exists"}]}, True),
+        (None, False),
+        ({}, False),
+        ({"matchLabels": {}, "matchExpressions": []}, False),
+        ({"matchLabels": {"app": UNKNOWN}}, False),
+        ({"matchLabels": {"app": None}}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}, False),
+        ({"matchExpressions": [{"key": "app", "operator": "In", "values": [UNKNOWN]}]}, False),
+        ({"matchExpressions": [{"key": UNKNOWN, "operator": "Exists"}]}, False),
+        (UNKNOWN, False),
+    ],
+)
+def test_names_some(selector: Any, *, some: bool) -> None:
+    """Only a demand for a label that is there narrows a selector; an unknown one may be any."""
+    assert names_some(Field(selector)) is some

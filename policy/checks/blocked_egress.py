@@ -1,0 +1,129 @@
+"""No way out leads into the private network, to the node, or to a cloud's metadata service."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_ANNOTATION, TENANT_LABEL
+from policy.blocked import Reach, reach, unfit
+from policy.check import Framework, Severity
+from policy.field import SAID_LENGTH, Field, Finding
+from policy.objects import Object, World
+from policy.permits import Rule, rules
+from policy.ranges import Network, network
+
+ID = "blocked-egress"
+SEVERITY = Severity.CRITICAL
+DESCRIPTION = "Egress to addresses leaves out every blocked range, save those opened on named ports, with a reason."
+REMEDIATION = (
+    f"Add the range to except, or name the peer, its ports and a reason in the annotation {ALLOWED_ANNOTATION}."
+)
+FRAMEWORKS = {Framework.SYSTEM_A: "S2, S12, S13", Framework.NSA: "C-0030"}
+
+Site = Mapping[str, tuple[str, ...]]
+"""Namespace -> the site's own blocked ranges."""
+
+SAID: Final = 3
+"""So many ranges a message names; the rest it counts."""
+
+
+def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
+    """Yield peers that reach what is blocked, or may, and what is malformed in them and in the two annotations."""
+    site: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for namespace in world.namespaces:
+        said = namespace.metadata["annotations"][BLOCKED_ANNOTATION]
+        good, findings = _site(said, needed=namespace.metadata["labels"][TENANT_LABEL].value is not None)
+        site[namespace.name] += good
+        yield from ((namespace, finding) for finding in findings)
+    reasons: dict[int, frozenset[Network]] = {}
+    for policy in world.policies:
+        reasons[id(policy)], findings = _allowed(policy.metadata["annotations"][ALLOWED_ANNOTATION])
+        yield from ((policy, finding) for finding in findings)
+    for rule in rules(world):
+        if rule.direction == "egress":
+            found = _rule(rule, site[rule.policy.home or ""], reasons[id(rule.policy)])
+            yield from ((rule.policy, finding) for finding in found)
+
+
+def _site(said: Field, *, needed: bool) -> tuple[tuple[str, ...], list[Finding]]:
+    """Read the site's ranges; a tenant's namespace says them even where there are none."""
+    if said.value is None and not needed:
+        return (), []
+    if not isinstance(said.value, str):
+        return (), [
+            said.refuse("namespace", "list the site's CIDRs, comma-separated; an empty text says there are none")
+        ]
+    texts = [text.strip() for text in said.value.split(",") if text.strip()]
+    bad = [text[:SAID_LENGTH] for text in texts if network(text) is None]
+    advice = "write each as a CIDR without host bits"
+    return tuple(texts), [Finding(said.path, f"namespace: {_listed(bad)}: no range; {advice}")] if bad else []
+
+
+def _allowed(said: Field) -> tuple[frozenset[Network], list[Finding]]:
+    """Read the ranges that are opened with a reason."""
+    if said.value is None:
+        return frozenset(), []
+    try:
+        entries = json.loads(said.value) if isinstance(said.value, str) else None
+    except (ValueError, RecursionError):
+        entries = None
+    if not isinstance(entries, dict):
+        return frozenset(), [said.refuse("policy", "write a JSON object, CIDR to reason")]
+    named = frozenset(found for text in entries if (found := network(text)) is not None)
+    if len(named) == len(entries) and all(isinstance(why, str) and why.strip() for why in entries.values()):
+        return named, []
+    return named, [said.refuse("policy", "give each range as a CIDR without host bits, once, and a reason in words")]
+
+
+def _rule(rule: Rule, site: tuple[str, ...], allowed: frozenset[Network]) -> Iterator[Finding]:
+    for peer in rule.peers.each():
+        block = peer["ipBlock"]
+        if block.value is not None:
+            yield from _block(rule, block, site, allowed)
+
+
+def _block(rule: Rule, block: Field, site: tuple[str, ...], allowed: frozenset[Network]) -> Iterator[Finding]:
+    cidr, excepts = block["cidr"], _texts(block["except"])
+    whole = network(cidr.value) if isinstance(cidr.value, str) else None
+    if whole is None:
+        yield cidr.refuse(rule.who, "write a CIDR without host bits, 203.0.113.0/24 for one")
+        return
+    index = unfit(cidr.value, excepts)
+    if index is not None:
+        bad = list(block["except"].each())[index]
+        advice = "the API server takes only smaller parts of it, without host bits"
+        yield Finding(bad.path, f"{rule.who}: {cidr.value} cannot except {bad.said}; {advice}")
+        return
+    found = reach(cidr.value, excepts, site)
+    if found.metadata:
+        advice = "no reason opens that: except or remove it"
+        yield Finding(cidr.path, f"{rule.who}: {cidr.value} reaches metadata at {_listed(found.metadata)}; {advice}")
+    elif found.blocked:
+        yield from _opened(rule, cidr, found, reasoned=whole in allowed)
+
+
+def _opened(rule: Rule, cidr: Field, found: Reach, *, reasoned: bool) -> Iterator[Finding]:
+    if not found.inside:
+        advice = "add what is blocked to except"
+        yield Finding(cidr.path, f"{rule.who}: {cidr.value} reaches the blocked {_listed(found.blocked)}; {advice}")
+    elif not reasoned:
+        advice = f"name it with a reason in the annotation {ALLOWED_ANNOTATION}, or remove it"
+        yield Finding(cidr.path, f"{rule.who}: {cidr.value} is blocked; {advice}")
+    elif not rule.names_ports:
+        advice = f"name the single ports that are opened to the blocked {cidr.value}"
+        yield Finding(rule.field["ports"].path, f"{rule.who}: {advice}")
+
+
+def _texts(excepts: Field) -> tuple[str, ...]:
+    """Return the entries of *excepts*; what is no text is one that fits nowhere."""
+    return tuple(item if isinstance(item, str) else "" for item in _items(excepts))
+
+
+def _items(excepts: Field) -> list[object]:
+    return excepts.value if type(excepts.value) is list else [item.value for item in excepts.each()]
+
+
+def _listed(texts: tuple[str, ...] | list[str]) -> str:
+    more = f" and {len(texts) - SAID} more" if len(texts) > SAID else ""
+    return ", ".join(texts[:SAID]) + more

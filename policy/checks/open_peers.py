@@ -1,0 +1,47 @@
+"""Whoever is let in or out is named."""
+
+from collections.abc import Iterator
+
+from policy.check import Framework, Severity
+from policy.field import Field, Finding
+from policy.objects import Object, World
+from policy.permits import Rule, rules
+
+ID = "open-peers"
+SEVERITY = Severity.HIGH
+DESCRIPTION = (
+    "Rules of NetworkPolicies name their peers; only the platform is reached from any address, on named ports."
+)
+REMEDIATION = "Name the peers by podSelector, with a namespaceSelector for pods of another namespace."
+FRAMEWORKS = {Framework.NSA: "C-0030", Framework.SYSTEM_A: "S14"}
+
+
+def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
+    """Yield rules without peers, peers that are nobody or anybody, and doors of tenants to addresses."""
+    for rule in rules(world):
+        entrance = rule.direction == "ingress" and rule.policy.home in world.platform
+        yield from ((rule.policy, finding) for finding in _opened(rule, entrance=entrance))
+
+
+def _opened(rule: Rule, *, entrance: bool) -> Iterator[Finding]:
+    peers = list(rule.peers.each())
+    if not peers and not (entrance and rule.names_ports):
+        advice = "name its peers, or its single ports" if entrance else "name its peers"
+        yield Finding(rule.peers.path, f"{rule.who}: it permits every peer; {advice}")
+    for peer in peers:
+        block = peer["ipBlock"]
+        if type(peer.value) is not dict or not any(value.value is not None for _, value in peer.pairs()):
+            advice = "name it by podSelector, namespaceSelector or ipBlock"
+            yield Finding(peer.path, f"{rule.who}: a peer is {peer.said}; {advice}")
+        elif block.value is not None:
+            yield from _addressed(rule, peer, entrance=entrance)
+
+
+def _addressed(rule: Rule, peer: Field, *, entrance: bool) -> Iterator[Finding]:
+    for key in ("podSelector", "namespaceSelector"):
+        if peer[key].value is not None:
+            yield peer[key].refuse(rule.who, "remove it: the API server refuses a selector beside an ipBlock")
+    if rule.direction == "ingress" and not entrance:
+        yield Finding(peer["ipBlock"].path, f"{rule.who}: a tenant's pods are not reached by address; name pods")
+    elif entrance and not rule.names_ports:
+        yield rule.field["ports"].refuse(rule.who, "name the single ports that addresses may reach")
