@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tools.rig import cgroups
+from tools.rig import cgroups, guard
 from tools.rig import network as links
 from tools.rig.config import API_PORT, CONTAINERD_SOCKET, HELPER_IMAGE, INSIDE, KUBELET_SOCKET, STORAGE_NAMESPACE
 from tools.rig.network import Network
@@ -55,6 +55,7 @@ def plan(
         *mount_commands(folder, binaries, archive),
         *cgroups.mount_commands(hierarchies),
         *links.setup_commands(network),
+        *guard.setup_commands(INSIDE, BIN),
     ]
     environment = {"PATH": f"{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
     return {"setup": setup, "environment": environment, "components": components(rig, network)}

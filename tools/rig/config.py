@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tools.rig import guard, pki
 from tools.rig import network as links
-from tools.rig import pki
 from tools.rig.network import Network
 from tools.rig.state import Folder
 
@@ -37,6 +37,8 @@ def write_all(folder: Folder, rig: str, network: Network, *, can_raise_oom: bool
     (inside / "containerd.toml").write_text(containerd(can_raise_oom=can_raise_oom))
     (inside / "kubelet.json").write_text(json.dumps(kubelet(network)))
     (inside / "firewall.nft").write_text(links.firewall(network))
+    (inside / "guard.nft").write_text(guard.rules())
+    (inside / guard.RESTORE.name).write_text(guard.restore())
     (inside / "storage.json").write_text(json.dumps(storage()))
     (inside / "helper-pod.json").write_text(json.dumps(helper_pod()))
     for name in pki.identities(rig):

@@ -1,0 +1,74 @@
+"""Stand before iptables-restore and ip6tables-restore on kube-router's PATH, and tell the guard whom its rules judge.
+
+A script with the standard library alone, like supervisor.py. kube-router hands over all its rules at every sync.
+One of its syncs reads the pods twice: a pod that comes in between has rules then, but not yet those of its policies.
+So a pod that no policy seems to select counts as judged when a second sync says the same; for that one is asked for.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SEEN = Path("/run/rig/seen")
+"""With the family's number behind: the addresses in the rules of the sync before."""
+
+KUBECTL = "/run/rig/bin/kubectl"
+LOG = Path("/var/log/rig/rig-sync.log")
+KUBECONFIG = "/var/lib/rig/kube-router.kubeconfig"
+ASK = ["patch", "networkpolicy", "rig-sync", "--namespace=kube-system", "--type=merge"]
+"""kube-router syncs whenever any NetworkPolicy changes; this one selects nothing and serves nothing else."""
+
+POD = re.compile(r"^-A KUBE-ROUTER-INPUT .*-s ([0-9a-f.:]+)(?:/\d+)? .*-j (KUBE-POD-FW-\w+)", re.MULTILINE)
+UNSELECTED = re.compile(r"^-[AI] (KUBE-POD-FW-\w+) .*-j KUBE-NWPLCY-DEFAULT", re.MULTILINE)
+"""What the chain of a pod has for each direction in which no policy selects it."""
+
+
+def pods(rules: str) -> dict[str, bool]:
+    """Return the addresses of pods that have rules, and whether policies select each in both directions."""
+    unselected = set(UNSELECTED.findall(rules))
+    return {address: chain not in unselected for address, chain in POD.findall(rules)}
+
+
+def judged(found: dict[str, bool], seen: set[str]) -> set[str]:
+    """Return the addresses whose rules are final, when *seen* had rules before."""
+    return {address for address, selected in found.items() if selected or address in seen}
+
+
+def elements(family: str, addresses: set[str]) -> str:
+    """Return the text for nft that makes *addresses* the judged ones of a family, 4 or 6."""
+    name = f"inet rig-guard judged{family}"
+    return f"flush set {name}\n" + (f"add element {name} {{ {', '.join(sorted(addresses))} }}\n" if addresses else "")
+
+
+def main(program: str, arguments: list[str]) -> int:
+    """Restore what comes in with the real *program*, then tell the guard; one that is not told lets nobody in."""
+    os.environ["PATH"] = os.environ["PATH"].partition(":")[2]  # the first folder is the one that holds this
+    if "--help" in arguments:
+        os.execvp(program, [program, *arguments])  # noqa: S606  # without a shell is how it is meant
+    rules = sys.stdin.read()
+    done = subprocess.run([program, *arguments], input=rules, text=True, check=False)
+    if done.returncode:
+        return done.returncode
+    family = "6" if program.startswith("ip6") else "4"
+    found, seen = pods(rules), SEEN.with_name(SEEN.name + family)
+    final = judged(found, set(seen.read_text().split()) if seen.exists() else set())
+    seen.write_text("\n".join(found))
+    if found.keys() - final:
+        _ask_again()
+    return subprocess.run(["nft", "-f", "-"], input=elements(family, final), text=True, check=False).returncode
+
+
+def _ask_again() -> None:
+    """Have kube-router sync once more, without keeping it waiting."""
+    patch = json.dumps({"metadata": {"annotations": {"rig/asked-at": str(time.time_ns())}}})
+    argv = [KUBECTL, f"--kubeconfig={KUBECONFIG}", *ASK, f"--patch={patch}"]
+    with LOG.open("ab") as log:
+        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[0]).name, sys.argv[1:]))
