@@ -1,8 +1,8 @@
 """Turn manifests, plain data in Kubernetes' own words, into Pulumi resources."""
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
 
 import pulumi
@@ -19,12 +19,23 @@ and so is what an interrupted run made. Whose objects they are is checked before
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+_Make = Callable[..., pulumi.CustomResource]
+
+
 @cache
-def _resource_class(api_version: str, kind: str) -> type[pulumi.CustomResource]:
-    """Find pulumi-kubernetes' class by the words of the manifest; the module that holds it is loaded when needed."""
+def _resource_class(api_version: str, kind: str) -> _Make:
+    """Find pulumi-kubernetes' class by the words of the manifest; the module that holds it is loaded when needed.
+
+    A kind that Kubernetes itself does not have is a custom resource.
+    """
     group, _, version = api_version.rpartition("/")
-    module = import_module(f"pulumi_kubernetes.{(group or 'core').partition('.')[0]}.{version}")
-    found: type[pulumi.CustomResource] = getattr(module, kind)
+    try:
+        found: _Make = getattr(
+            import_module(f"pulumi_kubernetes.{(group or 'core').partition('.')[0]}.{version}"), kind
+        )
+    except (ModuleNotFoundError, AttributeError):
+        custom = import_module("pulumi_kubernetes.apiextensions").CustomResource
+        found = partial(custom, api_version=api_version, kind=kind)
     return found
 
 
