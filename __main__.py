@@ -7,12 +7,14 @@ import pulumi
 from components.gpu_storage import GPUStorage
 from components.gpu_unit import GPUUnit
 from components.model import Manifest
+from components.probe import Probe
 from components.tenant import Tenant
 from components.tunnel import TunnelTier
 from policy.law import judge
 from stacks import outputs, ownership
-from stacks.load import load
-from stacks.resolve import Keys, Stack
+from stacks.keys import Keys
+from stacks.load import load, owner
+from stacks.resolve import Stack
 
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 """At Python's own 700, a third of the program's time goes into looking at resources that live to its end anyway."""
@@ -21,21 +23,21 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 def main() -> None:
     """Build the stack that the engine runs, or refuse it before anything is registered."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    stack = Stack(load(), owner=pulumi.get_stack())
+    stack = Stack(load(), owner(pulumi.get_stack()))
     keys = Keys(stack)
     _obey(stack.manifests())
     ownership.demand(stack)
 
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
-    if stack.tunnel:
-        TunnelTier(stack.tunnel, keys.tunnel(), within)
+    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within)] if stack.tunnel else []
+    proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier)))
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
     storages = {
-        alias: GPUStorage(storage, _after(within, tenants[storage.tenant])) for alias, storage in stack.storages.items()
+        alias: GPUStorage(storage, _after(proven, tenants[storage.tenant])) for alias, storage in stack.storages.items()
     }
     for unit in stack.units.values():
         filled = [storages[alias] for alias in stack.storages_of(unit)]
-        GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), _after(within, tenants[unit.tenant], *filled))
+        GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), _after(proven, tenants[unit.tenant], *filled))
     outputs.export(stack, keys)
 
 
@@ -46,7 +48,7 @@ def _obey(manifests: list[Manifest]) -> None:
 
 
 def _after(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
-    """Order what *options* is given to after *resources*: walls before pods, data before programs."""
+    """Order what *options* is given to after *resources*: walls and their proof before pods, data before programs."""
     return pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(depends_on=list(resources)))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime import config as engine
 
+from components.model import NAME_LENGTH, NAME_PATTERN
 from components.names import PROJECT
 from stacks.cross_checks import cross_problems
 from stacks.egress_checks import cautions as range_cautions
@@ -56,6 +57,17 @@ def load() -> StackConfig:
     for caution in cautions(config):
         pulumi.log.warn(caution)
     return config
+
+
+def owner(stack: str) -> str:
+    """Give the name of a stack as the owner of what it makes; it is part of a namespace's name.
+
+    Raises RefusedError when it cannot be.
+    """
+    if len(stack) > NAME_LENGTH or not NAME_PATTERN.fullmatch(stack):
+        words = f"at most {NAME_LENGTH} lower-case letters, digits and single '-', beginning with a letter"
+        raise RefusedError([Problem("stack", f"{stack!r} cannot name a namespace; name the stack with {words}")])
+    return stack
 
 
 def cautions(config: StackConfig) -> Iterator[str]:

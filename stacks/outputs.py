@@ -7,7 +7,8 @@ import pulumi
 from components import names
 from components.gpu_unit import Unit, access_url
 from components.ssh_client import Access
-from stacks.resolve import Keys, Stack
+from stacks.keys import Keys
+from stacks.resolve import Stack
 
 KNOWN_HOSTS = "~/.ssh/known_hosts.gpu-runtime"
 """Where the exported ssh_config expects the exported known_hosts."""

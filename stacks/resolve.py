@@ -1,21 +1,19 @@
-"""From a stack file to the specs of components: defaults filled in, names looked up, secrets derived."""
+"""From a stack file to the specs of components: defaults filled in, names looked up."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import pulumi
-
-from components import derive, gate, names
+from components import names
 from components.egress import Egress, of_stack
 from components.flows import OWN_TUNNEL
 from components.gpu_storage import Storage, storage_manifests
-from components.gpu_unit import Unit, UnitSecrets, ssh_access, tunnel_json, unit_manifests
+from components.gpu_unit import Unit, UnitSecrets, unit_manifests
 from components.model import Manifest
-from components.ssh_client import Access
-from components.tenant import TenantSpec, tenant_manifests
-from components.tunnel import SERVER_NAME, Tunnel, TunnelSecrets, tunnel_manifests
-from components.tunnel_server import ServerSpec
+from components.probe import ProbeSpec, probe_manifests
+from components.probe_targets import Surroundings, targets
+from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
+from components.tunnel import Tunnel, TunnelSecrets, tunnel_manifests
 from stacks.schema import StackConfig, TenantConfig
 
 
@@ -67,7 +65,29 @@ class Stack:
     def namespaces(self) -> list[str]:
         """Name every namespace that the stack makes."""
         platform = [names.PLATFORM_NAMESPACE] if self.tunnel else []
-        return [*platform, *(tenant.namespace for tenant in self.tenants.values())]
+        return [*platform, self.probe_tenant.namespace, *(tenant.namespace for tenant in self.tenants.values())]
+
+    @cached_property
+    def probe_tenant(self) -> TenantSpec:
+        """Give the tenant that the probe plays, in the walls that every tenant has."""
+        return TenantSpec(
+            name=names.PROBE_TENANT,
+            namespace=names.probe_namespace(self.owner),
+            owner=self.owner,
+            gpus={},
+            quota=QuotaSpec(),
+            dns=self.config.cluster.dns,
+            egress=self.egress,
+        )
+
+    @cached_property
+    def probe(self) -> ProbeSpec:
+        """Give the probe; it is named by every policy of the stack, its own tenant's included."""
+        walls = tuple(manifest for manifest in self._walled if manifest["kind"].endswith("NetworkPolicy"))
+        holes = tuple(hole.block.cidr for hole in self.egress.holes)
+        services = tuple(_service(unit) for unit in self.units.values() if unit.spec.ports)
+        around = Surroundings(self.tunnel, self.config.cluster.api_server_cidrs, holes, services)
+        return ProbeSpec(self.owner, self.config.images["probe"], tuple(targets(around)), walls)
 
     def storages_of(self, unit: Unit) -> list[str]:
         """Name by alias the storages that must be there, and filled, before *unit* starts."""
@@ -75,6 +95,11 @@ class Stack:
 
     def manifests(self) -> list[Manifest]:
         """Build every object of the stack, with secrets left blank: what the law judges."""
+        return [*self._walled, *probe_manifests(self.probe).values()]
+
+    @cached_property
+    def _walled(self) -> list[Manifest]:
+        """Build every object but the probe's own, which depend on these."""
         return list(_manifests(self))
 
     def _tenant(self, name: str, tenant: TenantConfig) -> TenantSpec:
@@ -140,101 +165,20 @@ class Stack:
         return self.config.images.get(name, name)
 
 
-@dataclass(frozen=True)
-class Keys:
-    """Every secret of a stack, derived on demand; each value is a secret to the engine."""
-
-    stack: Stack
-
-    @property
-    def _secret(self) -> str:
-        return self.stack.config.secret.get_secret_value()
-
-    @property
-    def _epoch(self) -> int:
-        return self.stack.config.epoch
-
-    @cached_property
-    def _authority(self) -> derive.Authority:
-        return derive.Authority(self._secret, self._epoch, self.stack.owner)
-
-    @cached_property
-    def _certificate(self) -> str:
-        return self._authority.certificate
-
-    @cached_property
-    def _stack_key(self) -> bytes:
-        return derive.stack_key(derive.gate_key(self._secret, self._epoch), self.stack.owner)
-
-    @cached_property
-    def _token(self) -> str:
-        return derive.frp_token(self._secret, self._epoch)
-
-    @property
-    def _elsewhere(self) -> ServerSpec | None:
-        return self.stack.config.platform.ssh.server
-
-    @property
-    def _server_name(self) -> str:
-        return self._elsewhere.name if self._elsewhere else SERVER_NAME
-
-    @property
-    def _server_authority(self) -> str:
-        return self._elsewhere.ca if self._elsewhere else self._certificate
-
-    @property
-    def _server_token(self) -> str:
-        given = self.stack.config.server_token
-        return given.get_secret_value() if self._elsewhere and given else self._token
-
-    def tunnel(self) -> TunnelSecrets:
-        """Give the files of the tunnel tier."""
-        certificate, key = self._authority.server(SERVER_NAME)
-        frps = {"tls.crt": certificate, "tls.key": key, "ca.crt": self._certificate, "token": self._token}
-        gate_certificate, gate_private = self._authority.server(gate.HOST)
-        asked = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys()}
-        return TunnelSecrets(
-            _sealed(frps), _sealed(asked), derive.fingerprint(*frps.values()), derive.fingerprint(gate_certificate)
-        )
-
-    def _gate_keys(self) -> str:
-        """List the gate's keys, newest first: while a secret is rotated, capabilities of both are good."""
-        previous = self.stack.config.previous_secret
-        secrets = [self._secret, *([previous.get_secret_value()] if previous else [])]
-        return "".join(f"{derive.gate_key(secret, self._epoch)}\n" for secret in secrets)
-
-    def host_key(self, unit: Unit) -> derive.HostKey:
-        """Give the SSH host key of *unit*."""
-        return derive.host_key(self._secret, self._epoch, unit.namespace, unit.name)
-
-    def unit(self, unit: Unit, host_key: derive.HostKey) -> UnitSecrets:
-        """Give the files of the two Secrets of *unit*."""
-        files = {
-            "tunnel.json": tunnel_json(unit, self.stack.servers, self._server_name),
-            "ca.crt": self._server_authority,
-            "token": self._server_token,
-            "capability": derive.capability(self._stack_key, unit.namespace, unit.name, unit.host),
-        }
-        return UnitSecrets(pulumi.Output.secret(host_key.private), _sealed(files))
-
-    def access(self, unit: Unit) -> Access | None:
-        """Say how clients reach *unit*; None without SSH."""
-        return ssh_access(unit, self.host_key(unit).public)
-
-
-def _sealed(files: Mapping[str, str]) -> dict[str, pulumi.Input[str]]:
-    return {name: pulumi.Output.secret(content) for name, content in files.items()}
-
-
 BLANK = UnitSecrets("", dict.fromkeys(("tunnel.json", "ca.crt", "token", "capability"), ""))
 BLANK_TUNNEL = TunnelSecrets({}, {}, "", "")
 """Stand where secrets will be, while a stack is judged."""
 
 
+def _service(unit: Unit) -> tuple[str, str, int]:
+    """Give alias, host and port of a unit's first port, as other pods would find it."""
+    return unit.alias, names.service_host(names.unit(unit.name), unit.namespace), unit.spec.ports[0].port
+
+
 def _manifests(stack: Stack) -> Iterator[Manifest]:
     if stack.tunnel:
         yield from tunnel_manifests(stack.tunnel, BLANK_TUNNEL).values()
-    for tenant in stack.tenants.values():
+    for tenant in (stack.probe_tenant, *stack.tenants.values()):
         yield from tenant_manifests(tenant).values()
     for storage in stack.storages.values():
         yield from storage_manifests(storage).values()

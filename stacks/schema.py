@@ -12,7 +12,7 @@ from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
 from components.unit_spec import Flavor, UnitSpec
 
-PLATFORM_IMAGES = ("bundle", "frp", "gate", "tunnel")
+PLATFORM_IMAGES = ("bundle", "frp", "gate", "probe", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
 
 TIER_IMAGES = frozenset({"frp", "gate"})

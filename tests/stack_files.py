@@ -9,7 +9,7 @@ STACKS = Path(__file__).parents[1] / "stacks"
 FILES = sorted(STACKS.glob("Pulumi.*.yaml"))
 SECRET = "0123456789abcdef" * 4
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBDsU6Oa76eYXF5z5bHza/dc58c1UFQHxGcF6sH0frY alice@laptop"
-IMAGES = ("bundle", "frp", "gate", "tunnel", "python")
+IMAGES = ("bundle", "frp", "gate", "probe", "tunnel", "python")
 
 
 def image(name: str) -> str:

@@ -8,8 +8,9 @@ import pytest
 
 from components import derive
 from policy.law import judge
+from stacks.keys import Keys
 from stacks.load import parse
-from stacks.resolve import Keys, Stack
+from stacks.resolve import Stack
 from tests.stack_files import FILES, SECRET, raw
 
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))

@@ -16,7 +16,7 @@ from tools.stack.client import wait_for_login, write_client_files
 from tools.stack.engine import PACK, Engine
 from tools.stack.workspace import Config, Workspace
 
-IMAGES = ("bundle", "frp", "gate", "python", "tunnel")
+IMAGES = ("bundle", "frp", "gate", "probe", "python", "tunnel")
 """What the local stack runs."""
 
 

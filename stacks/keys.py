@@ -1,0 +1,100 @@
+"""The secrets of a stack, each derived for the part that needs it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pulumi
+
+from components import derive, gate
+from components.gpu_unit import Unit, UnitSecrets, ssh_access, tunnel_json
+from components.ssh_client import Access
+from components.tunnel import SERVER_NAME, TunnelSecrets
+from components.tunnel_server import ServerSpec
+from stacks.resolve import Stack
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Every secret of a stack, derived on demand; each value is a secret to the engine."""
+
+    stack: Stack
+
+    @property
+    def _secret(self) -> str:
+        return self.stack.config.secret.get_secret_value()
+
+    @property
+    def _epoch(self) -> int:
+        return self.stack.config.epoch
+
+    @cached_property
+    def _authority(self) -> derive.Authority:
+        return derive.Authority(self._secret, self._epoch, self.stack.owner)
+
+    @cached_property
+    def _certificate(self) -> str:
+        return self._authority.certificate
+
+    @cached_property
+    def _stack_key(self) -> bytes:
+        return derive.stack_key(derive.gate_key(self._secret, self._epoch), self.stack.owner)
+
+    @cached_property
+    def _token(self) -> str:
+        return derive.frp_token(self._secret, self._epoch)
+
+    @property
+    def _elsewhere(self) -> ServerSpec | None:
+        return self.stack.config.platform.ssh.server
+
+    @property
+    def _server_name(self) -> str:
+        return self._elsewhere.name if self._elsewhere else SERVER_NAME
+
+    @property
+    def _server_authority(self) -> str:
+        return self._elsewhere.ca if self._elsewhere else self._certificate
+
+    @property
+    def _server_token(self) -> str:
+        given = self.stack.config.server_token
+        return given.get_secret_value() if self._elsewhere and given else self._token
+
+    def tunnel(self) -> TunnelSecrets:
+        """Give the files of the tunnel tier."""
+        certificate, key = self._authority.server(SERVER_NAME)
+        frps = {"tls.crt": certificate, "tls.key": key, "ca.crt": self._certificate, "token": self._token}
+        gate_certificate, gate_private = self._authority.server(gate.HOST)
+        asked = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys()}
+        return TunnelSecrets(
+            _sealed(frps), _sealed(asked), derive.fingerprint(*frps.values()), derive.fingerprint(gate_certificate)
+        )
+
+    def _gate_keys(self) -> str:
+        """List the gate's keys, newest first: while a secret is rotated, capabilities of both are good."""
+        previous = self.stack.config.previous_secret
+        secrets = [self._secret, *([previous.get_secret_value()] if previous else [])]
+        return "".join(f"{derive.gate_key(secret, self._epoch)}\n" for secret in secrets)
+
+    def host_key(self, unit: Unit) -> derive.HostKey:
+        """Give the SSH host key of *unit*."""
+        return derive.host_key(self._secret, self._epoch, unit.namespace, unit.name)
+
+    def unit(self, unit: Unit, host_key: derive.HostKey) -> UnitSecrets:
+        """Give the files of the two Secrets of *unit*."""
+        files = {
+            "tunnel.json": tunnel_json(unit, self.stack.servers, self._server_name),
+            "ca.crt": self._server_authority,
+            "token": self._server_token,
+            "capability": derive.capability(self._stack_key, unit.namespace, unit.name, unit.host),
+        }
+        return UnitSecrets(pulumi.Output.secret(host_key.private), _sealed(files))
+
+    def access(self, unit: Unit) -> Access | None:
+        """Say how clients reach *unit*; None without SSH."""
+        return ssh_access(unit, self.host_key(unit).public)
+
+
+def _sealed(files: Mapping[str, str]) -> dict[str, pulumi.Input[str]]:
+    return {name: pulumi.Output.secret(content) for name, content in files.items()}
