@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.rig import health, outside
-from tools.rig.outside import commands
+from tools.rig import health
 from tools.rig.state import Folder
 
 SINCE = "2030-01-01T10:00:00Z"
@@ -71,35 +70,3 @@ def test_programs_that_wait_are_missing(tmp_path: Path) -> None:
     )
     assert health.waiting(folder) == ["kube-router"]
     assert health.running(folder) == ["kubelet", "etcd"]
-
-
-class Recorder:
-    """A rig that only remembers what it was asked to run, and fails where told."""
-
-    def __init__(self, fails: str = "") -> None:
-        self.ran: list[str] = []
-        self.fails = fails
-
-    def exec(self, *argv: str, check: bool = True) -> None:
-        """Remember a command."""
-        self.ran.append(" ".join(argv))
-        if check and self.fails and self.fails in self.ran[-1]:
-            raise RuntimeError(self.fails)
-
-
-def test_hosts_outside_go_away_again() -> None:
-    """Test hosts are removed after the test, and also when they could not be made whole."""
-    rig = Recorder()
-    with outside(rig, "203.0.113.7"):
-        assert "ip route add 203.0.113.7/32 via 169.254.254.2" in rig.ran
-    assert "ip netns delete outside" in rig.ran[-1]
-
-    broken = Recorder(fails="route add 203")
-    with pytest.raises(RuntimeError), outside(broken, "203.0.113.7"):
-        pass
-    assert "ip netns delete outside" in broken.ran[-1]
-
-
-def test_a_host_outside_has_no_default_route_of_the_rig() -> None:
-    """Only the named addresses become reachable."""
-    assert not [command for command in commands([]) if command[:4] == ["ip", "route", "add", "default"]]
