@@ -1,7 +1,7 @@
 """Try everything in rounds, until one round is as it should be as a whole or the time is over."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from probe.age import age
@@ -10,6 +10,10 @@ from probe.tries import TRY_SECONDS, Answer, attempt, resolve
 
 PAUSE_SECONDS = 0.05
 """Between rounds: the precision with which the last answer of a forbidden target is known."""
+
+QUICK_SECONDS = 0.25
+"""For what must be open, at first, and twice as long in each round: a first packet may be lost before the walls stand,
+and what answers at all answers at once."""
 
 SAY_SECONDS = 2.0
 """Between signs of life."""
@@ -40,6 +44,7 @@ class Probe:
     """Age, in seconds, at which a forbidden target last answered."""
     _addresses: dict[Target, tuple[str, ...]] = field(default_factory=dict)
     _said: float = 0.0
+    _quick: float = QUICK_SECONDS
 
     async def run(self) -> list[Row]:
         """Give a row for each target: of the first round that was all right, else of the last."""
@@ -49,6 +54,7 @@ class Probe:
             if last or (len(rows) == len(self.targets) and all(row.right for row in rows)):
                 return rows
             self._sign_of_life(rows)
+            self._quick = min(2 * self._quick, TRY_SECONDS)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _round(self, *, whole: bool) -> list[Row]:
@@ -58,15 +64,14 @@ class Probe:
         """
         rows: list[Row] = []
         for expected in ("open", "closed"):
-            rows += await self._together((t for t in self.targets if t.expect == expected), whole=whole)
+            seconds = self._quick if expected == "open" and not whole else TRY_SECONDS
+            tasks = [asyncio.create_task(self._try(t, seconds)) for t in self.targets if t.expect == expected]
+            rows += await (asyncio.gather(*tasks) if whole else self._until_wrong(tasks))
             if not whole and not all(row.right for row in rows):
                 break
         return rows
 
-    async def _together(self, targets: Iterable[Target], *, whole: bool) -> list[Row]:
-        tasks = [asyncio.create_task(self._try(target)) for target in targets]
-        if whole:
-            return await asyncio.gather(*tasks)
+    async def _until_wrong(self, tasks: list[asyncio.Task[Row]]) -> list[Row]:
         rows: list[Row] = []
         for finished in asyncio.as_completed(tasks):
             rows.append(await finished)
@@ -77,14 +82,14 @@ class Probe:
         await asyncio.gather(*tasks, return_exceptions=True)
         return rows
 
-    async def _try(self, target: Target) -> Row:
+    async def _try(self, target: Target, seconds: float) -> Row:
         addresses = self._addresses.get(target)
         if addresses is None:
             found = await resolve(target)
             if isinstance(found, Answer):
                 return Row(target, found)
             addresses = self._addresses[target] = found
-        answer = await attempt(target, addresses)
+        answer = await attempt(target, addresses, seconds)
         if (target.expect, answer.found) == ("closed", "open"):
             self.last_answer = age()
         return Row(target, answer)

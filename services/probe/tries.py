@@ -36,9 +36,9 @@ class Answer:
     how: str
 
 
-async def attempt(target: Target, addresses: tuple[str, ...]) -> Answer:
-    """Try all *addresses* of *target*: open when one is."""
-    answers = await asyncio.gather(*(_reach(target, address) for address in addresses))
+async def attempt(target: Target, addresses: tuple[str, ...], seconds: float) -> Answer:
+    """Try all *addresses* of *target*: open when one is, closed when none answers in *seconds*."""
+    answers = await asyncio.gather(*(_reach(target, address, seconds) for address in addresses))
     return next((answer for found in ("open", "unknown") for answer in answers if answer.found == found), answers[0])
 
 
@@ -57,12 +57,12 @@ async def resolve(target: Target) -> tuple[str, ...] | Answer:
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-async def _reach(target: Target, address: str) -> Answer:
+async def _reach(target: Target, address: str, seconds: float) -> Answer:
     try:
-        async with asyncio.timeout(TRY_SECONDS):
+        async with asyncio.timeout(seconds):
             return await _talk(target, address)
     except TimeoutError:
-        return Answer("closed", f"no answer in {TRY_SECONDS:.0f} s")
+        return Answer("closed", f"no answer in {seconds:g} s")
     except OSError as error:
         found = "unknown" if error.errno in OUR_TROUBLE else "closed"
         return Answer(found, os.strerror(error.errno or 0).lower())

@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from tools.probe.fresh import prove
 from tools.rig import Rig
 from tools.shell import ToolError, command, say
 from tools.stack import local
@@ -51,7 +52,7 @@ def _other(arguments: argparse.Namespace) -> int:
     pack = ["--policy-pack", str(PACK)]
     match arguments.command:
         case "up":
-            return engine.interactive("up", "--continue-on-error", *pack)
+            return engine.interactive("up", "--continue-on-error", *pack) or _prove(arguments.stack)
         case "down":
             return engine.interactive("destroy", "--continue-on-error")
         case "preview":
@@ -59,6 +60,14 @@ def _other(arguments: argparse.Namespace) -> int:
         case _:
             sys.stdout.write(str(engine.outputs()["ssh_config"]))
             return 0
+
+
+def _prove(stack: str) -> int:
+    """Try the walls anew: enforcement may have stopped while nothing of ours changed."""
+    from tools.probe.sites import site_of  # noqa: PLC0415 - takes a second, which the other commands need not wait
+
+    prove(site_of(stack))
+    return 0
 
 
 def _demand(stack: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tools import images, toolchain
+from tools.probe.fresh import Site, prove
 from tools.rig import Rig
 from tools.shell import ToolError, say
 from tools.stack.client import wait_for_login, write_client_files
@@ -28,6 +29,7 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
     started = time.monotonic()
     make_ready(workspace, rig)
     apply(workspace, rig)
+    prove(Site(workspace.stack, os.fspath(rig.kubeconfig), f"rig-{rig.name}"))
     aliases = write_client_files(workspace, workspace.engine().outputs())
     for alias in aliases:
         say(f"login to {alias} works ({wait_for_login(workspace, alias):.1f} s)")
