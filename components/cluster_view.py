@@ -1,7 +1,6 @@
 """What the program sees of a cluster beside who owns what: its addresses, its DNS, what it serves."""
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +17,6 @@ from components.dns import DnsSpec
 
 PAGE = 500
 """Objects in one answer: five thousand nodes come in ten answers of some megabytes each."""
-
-AT_ONCE = 8
-"""Questions under way together: far clusters then take the time of one answer, not of all."""
 
 ADMIN_TIER = create_global_resource(
     "policy.networking.k8s.io", "v1alpha2", "ClusterNetworkPolicy", "clusternetworkpolicies"
@@ -56,13 +52,11 @@ class View:
 
 
 def look(client: Client, dns: DnsSpec, *, admin_tier: bool) -> View:
-    """Ask the cluster all there is to ask, several questions at once.
+    """Ask the cluster all there is to ask.
 
     Raises UnreachableError when it does not answer; what the deployer may not see is told in the view.
     """
-    asked = {**_questions(dns), **({"admin_tier": _all_of(ADMIN_TIER)} if admin_tier else {})}
-    with answered(), ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = dict(zip(asked, pool.map(lambda question: _answer(client, question), asked.values()), strict=True))
+    answers = ask(client, {**_questions(dns), **({"admin_tier": all_of(ADMIN_TIER)} if admin_tier else {})})
     forbidden = tuple(name for name, answer in answers.items() if answer is FORBIDDEN)
     seen = {name: answer for name, answer in answers.items() if answer is not None and answer is not FORBIDDEN}
     return View(**seen, forbidden=forbidden)
@@ -70,6 +64,22 @@ def look(client: Client, dns: DnsSpec, *, admin_tier: bool) -> View:
 
 FORBIDDEN: tuple[Any, ...] = ("may not be listed",)
 """Stands for an answer that the deployer is not given."""
+
+
+def ask(client: Client, questions: Mapping[str, Question]) -> dict[str, tuple[Any, ...] | None]:
+    """Ask *questions*; an answer is a tuple, None for a kind that the cluster does not know, or FORBIDDEN.
+
+    One after the other: the client's decoder crashes the process when two threads meet a kind for the first time.
+    Raises UnreachableError when the cluster does not answer.
+    """
+    with answered():
+        return {name: _answer(client, question) for name, question in questions.items()}
+
+
+def all_of(kind: Any) -> Question:
+    """Ask for every object of *kind* that is not in a namespace."""
+    return lambda client: client.list(kind, chunk_size=PAGE)
+
 
 WORDS = {
     "nodes": "nodes",
@@ -86,24 +96,20 @@ WORDS = {
 
 def _questions(dns: DnsSpec) -> dict[str, Question]:
     return {
-        "nodes": _all_of(Node),
+        "nodes": all_of(Node),
         "services": lambda client: client.list(
             Service, namespace="default", fields={"metadata.name": "kubernetes"}, chunk_size=PAGE
         ),
         "slices": lambda client: client.list(
             EndpointSlice, namespace="default", labels={"kubernetes.io/service-name": "kubernetes"}
         ),
-        "service_cidrs": _all_of(ServiceCIDR),
+        "service_cidrs": all_of(ServiceCIDR),
         "dns_pods": lambda client: _dns_pods(client, dns),
         "dns_services": lambda client: client.list(Service, namespace=dns.namespace),
         "node_dns": lambda client: client.list(
             DaemonSet, namespace="kube-system", labels={"k8s-app": "node-local-dns"}
         ),
     }
-
-
-def _all_of(kind: Any) -> Question:
-    return lambda client: client.list(kind, chunk_size=PAGE)
 
 
 def _dns_pods(client: Client, dns: DnsSpec) -> list[Pod]:

@@ -26,7 +26,7 @@ def demand(stack: Stack) -> None:
     config = stack.config.cluster
     try:
         with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client:
-            foreign = list(cluster.foreign(client, stack.owner, stack.namespaces, _claims(stack)))
+            foreign = list(cluster.foreign(client, stack.owner, stack.namespaces, claims(stack)))
             view = look(client, config.dns, admin_tier=config.admin_tier)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
@@ -56,7 +56,8 @@ def warnings(stack: Stack, view: View) -> Iterator[Problem]:
         yield Problem("cluster", f"{said}; get that right, or compare the lists by hand")
 
 
-def _claims(stack: Stack) -> list[Claim]:
+def claims(stack: Stack) -> list[Claim]:
+    """Name the claims that the stack makes or adopts."""
     return [Claim(storage.namespace, names.claim(storage.name)) for storage in stack.storages.values()]
 
 

@@ -1,0 +1,89 @@
+"""``python -m tools.doctor --stack X [--json]``: whether a cluster can carry a stack, and keeps its walls.
+
+It needs the stack file and a kubeconfig, and no `up` before. Nothing that it makes stays.
+Exit status: 0 well, or only warned of; 1 something must be mended; 2 the cluster or the stack file cannot be asked.
+"""
+
+import argparse
+from collections.abc import Iterator
+
+from lightkube import ApiError, Client
+
+from components import cluster
+from stacks.ownership import claims
+from stacks.resolve import Stack
+from tools.doctor import admission
+from tools.doctor.entrance import entrance
+from tools.doctor.facts import Facts, gather
+from tools.doctor.findings import Finding, as_json, fail, failed, table
+from tools.doctor.gpus import gpus
+from tools.doctor.plugins import plugin
+from tools.doctor.rights import reviewer, rights
+from tools.doctor.room import room
+from tools.doctor.site import site
+from tools.doctor.storage import storage
+from tools.doctor.versions import versions
+from tools.shell import ToolError, command, say
+from tools.stack.reading import LOCAL, read_stack
+
+CANNOT_ASK = 2
+
+
+def main() -> int:
+    """Do what the command line says; return the exit status."""
+    arguments = _parser().parse_args()
+    try:
+        findings = examine(read_stack(arguments.stack))
+    except ToolError as error:
+        say(f"error: {error}")
+        return CANNOT_ASK
+    print(as_json(findings) if arguments.json else table(findings))
+    return int(failed(findings))
+
+
+def examine(stack: Stack) -> list[Finding]:
+    """Run every check against the stack's cluster.
+
+    Raises ToolError when the cluster does not answer.
+    """
+    config = stack.config.cluster
+    try:
+        with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client, cluster.answered():
+            say(f"doctor: stack {stack.owner}, cluster {config.context}")
+            return list(_examined(client, stack))
+    except cluster.UnreachableError as error:
+        advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
+        raise ToolError(f"the cluster cannot be asked ({error}); {advice}") from None
+
+
+def _examined(client: Client, stack: Stack) -> Iterator[Finding]:
+    facts = gather(client, stack)
+    yield from versions(facts)
+    yield from plugin(facts)
+    yield from site(stack, facts, cluster.foreign(client, stack.owner, stack.namespaces, claims(stack)))
+    yield from storage(stack, facts)
+    yield from gpus(stack, facts)
+    say("doctor: asking what you may do")
+    yield from rights(stack, reviewer(client))
+    say("doctor: asking admission, in a namespace that is removed again")
+    yield from _admitted(client, stack, facts)
+
+
+def _admitted(client: Client, stack: Stack, facts: Facts) -> Iterator[Finding]:
+    try:
+        with room(client, stack.owner) as namespace:
+            yield admission.pod_security(client, namespace)
+            yield from entrance(stack, facts, lambda port: admission.node_port(client, namespace, port))
+    except ApiError as error:
+        yield fail(admission.CHECK, f"cannot be tried: {error}", "get the right to make and remove namespaces")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.doctor", description=__doc__)
+    parser.add_argument("--stack", default=LOCAL, help="stack whose cluster is examined (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per finding and line")
+    return parser
+
+
+if __name__ == "__main__":
+    command(main)

@@ -1,0 +1,94 @@
+"""Flavors: whether nodes have what each asks for."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+
+from lightkube.resources.core_v1 import Node
+
+from components.model import quantity
+from components.unit_spec import Flavor
+from policy.baseline import is_gpu_resource
+from stacks.resolve import Stack
+from tools.doctor.facts import Facts
+from tools.doctor.findings import Finding, fail, ok, warn
+
+KEEPS_OUT = frozenset({"NoSchedule", "NoExecute"})
+
+
+def gpus(stack: Stack, facts: Facts) -> Iterator[Finding]:
+    """Judge each flavor against the nodes: as many units as it has running must find room at once."""
+    if facts.nodes is None:
+        yield warn("flavors", "you may not list nodes", "see that they have the GPUs that the flavors name")
+        return
+    units = Counter(unit.spec.flavor for unit in stack.units.values() if unit.spec.running)
+    for name, flavor in stack.config.flavors.items():
+        yield _judged(name, flavor, units[name], facts.nodes)
+
+
+def _judged(name: str, flavor: Flavor, units: int, nodes: Iterable[Node]) -> Finding:
+    check = f"flavor {name}"
+    selected = [node for node in nodes if flavor.node_selector.items() <= _labels(node).items()]
+    usable = [node for node in selected if not _keys(node) - {flavor.resource}]
+    room = sum(_fits(flavor, _allocatable(node)) for node in usable)
+    said = f"room for {room} on {len(usable)} nodes by what they have, {units} running in the stack file"
+    if room >= max(units, 1):
+        return _reachable(check, said, flavor, usable)
+    bad = fail if units else warn  # a flavor that no unit uses harms nobody
+    return bad(check, said, _advice(flavor, selected, usable))
+
+
+def _reachable(check: str, said: str, flavor: Flavor, usable: Iterable[Node]) -> Finding:
+    """Warn of nodes tainted by the name of their GPUs: where admission lets in whoever asks for them, that is well."""
+    if not any(_keys(node) for node in usable):
+        return ok(check, said)
+    advice = "switch on the admission plugin ExtendedResourceToleration (some clouds have it), or remove the taint"
+    return warn(check, f"{said}; nodes are tainted {flavor.resource}", advice)
+
+
+def _advice(flavor: Flavor, selected: list[Node], usable: list[Node]) -> str:
+    """Name the first thing that keeps units out."""
+    if not selected:
+        return f"no node has the labels {_pairs(flavor.node_selector)}"
+    if not usable:
+        keys = sorted(set().union(*map(_keys, selected)))
+        return f"its nodes are tainted ({', '.join(keys)}), and units cannot carry a toleration yet"
+    if flavor.gpus and not any(_allocatable(node).get(flavor.resource) for node in usable):
+        seen = sorted({key for node in usable for key in _allocatable(node) if is_gpu_resource(key)})
+        there = f"nodes have {', '.join(seen)}: set the flavor's resource" if seen else "install its device plugin"
+        return f"no node has {flavor.resource}; {there}"
+    return f"no room for {_needs_text(flavor)} on enough nodes: add nodes, or make the flavor smaller"
+
+
+def _fits(flavor: Flavor, there: Mapping[str, str]) -> int:
+    """Count the units that an empty node takes."""
+    return min(int(quantity(there.get(key, "0")) // amount) for key, amount in _needs(flavor).items())
+
+
+def _needs(flavor: Flavor) -> dict[str, Decimal]:
+    said = {"cpu": flavor.cpu, "memory": flavor.memory, "ephemeral-storage": flavor.ephemeral}
+    gpus = {flavor.resource: Decimal(flavor.gpus)} if flavor.gpus else {}
+    return {**gpus, **{key: quantity(value) for key, value in said.items() if value is not None}}
+
+
+def _needs_text(flavor: Flavor) -> str:
+    gpus = f"{flavor.gpus} {flavor.resource}, " if flavor.gpus else ""
+    return f"{gpus}{flavor.cpu} CPUs and {flavor.memory} of memory"
+
+
+def _pairs(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in labels.items())
+
+
+def _labels(node: Node) -> dict[str, str]:
+    return (node.metadata.labels if node.metadata else None) or {}
+
+
+def _allocatable(node: Node) -> dict[str, str]:
+    return (node.status.allocatable if node.status else None) or {}
+
+
+def _keys(node: Node) -> set[str]:
+    """Name the taints that keep pods out."""
+    taints = (node.spec.taints if node.spec else None) or ()
+    return {taint.key for taint in taints if taint.effect in KEEPS_OUT}

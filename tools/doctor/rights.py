@@ -1,0 +1,127 @@
+"""Whether the deployer may do what the stack needs, asked by reviews of access that change nothing."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from lightkube import Client
+from lightkube.core.resource_registry import resource_registry
+from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
+from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
+
+from components.cluster import answered
+from components.model import Manifest
+from stacks.resolve import Stack
+from tools.doctor.findings import Finding, fail, ok
+from tools.shell import HEARTBEAT_SECONDS, say
+
+CHECK = "your rights"
+
+MAKES = ("get", "create", "patch", "delete")
+"""What the engine does with every object: it looks, makes and changes by server-side apply, and removes."""
+
+WATCHES = ("list", "watch")
+"""And with the kinds whose state it waits for."""
+
+WATCHED = frozenset({"Deployment", "Job", "PersistentVolumeClaim", "ResourceQuota"})
+
+BESIDE = (("apps", "replicasets"), ("", "pods"), ("", "events"))
+"""Group and resource of what is watched in the stack's namespaces to tell why a Deployment is not ready."""
+
+LOOKED_AT = (("", "namespaces"), ("", "persistentvolumeclaims"))
+"""What the program lists in the whole cluster, to know whose it is."""
+
+SHOWN = 6
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One verb on one kind, in a namespace or, where that is empty, in all."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+
+    def within(self, namespace: str) -> "Right":
+        """Give the same right in one namespace."""
+        return Right(self.group, self.resource, self.verb, namespace)
+
+    @property
+    def text(self) -> str:
+        """Say it as `kubectl auth can-i` has it."""
+        kind = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {kind}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+Allowed = Callable[[Iterable[Right]], set[Right]]
+"""Give those rights of some that the deployer has."""
+
+EVERYTHING = Right("*", "*", "*")
+
+
+def needed(manifests: Iterable[Manifest]) -> dict[Right, set[str]]:
+    """Give each right that a stack's objects need, with the namespaces where; none: it must hold everywhere."""
+    found: dict[Right, set[str]] = {}
+    for manifest in manifests:
+        namespace = manifest["metadata"].get("namespace")
+        for right in _of_kind(manifest):
+            found.setdefault(right, set()).update({namespace} if namespace else ())
+    namespaces = set().union(*found.values())
+    for right in (Right(group, resource, verb) for group, resource in BESIDE for verb in WATCHES):
+        found[right] = set(namespaces)
+    for group, resource in LOOKED_AT:
+        found[Right(group, resource, "list")] = set()
+    return found
+
+
+def _of_kind(manifest: Manifest) -> Iterator[Right]:
+    kind = manifest["kind"]
+    info = resource_registry.load(manifest["apiVersion"], kind)._api_info  # noqa: SLF001 - it has no public word for it
+    verbs = (*MAKES, *WATCHES) if kind in WATCHED else MAKES
+    return (Right(info.resource.group, info.plural, verb) for verb in verbs)
+
+
+def rights(stack: Stack, allowed: Allowed) -> Iterator[Finding]:
+    """Ask from the widest right to the narrowest, so that few questions answer most."""
+    wanted = needed(stack.manifests())
+    if allowed([EVERYTHING]):
+        yield ok(CHECK, "you may do everything in this cluster")
+        return
+    wide = allowed(wanted)
+    narrow = {right.within(where) for right in wanted.keys() - wide for where in wanted[right]}
+    had = allowed(narrow)
+    missing = sorted((narrow - had) | {right for right in wanted.keys() - wide if not wanted[right]})
+    if missing:
+        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        said = ", ".join(right.text for right in missing[:SHOWN])
+        yield fail(CHECK, f"you may not {said}{more}", "get a role that may; it needs no right on nodes")
+    else:
+        yield ok(CHECK, f"you may do all that the stack needs ({len(wanted)} verbs on kinds)")
+
+
+def reviewer(client: Client) -> Allowed:
+    """Give the way to ask a cluster.
+
+    The function raises UnreachableError when the cluster does not answer.
+    """
+
+    def allowed(asked: Iterable[Right]) -> set[Right]:
+        had, said = set(), time.monotonic()
+        with answered():
+            for right in asked:
+                had |= {right} if _review(client, right) else set()
+                if time.monotonic() - said >= HEARTBEAT_SECONDS:
+                    said = time.monotonic()
+                    say(f"doctor: asking what you may do: {right.text}")
+        return had
+
+    return allowed
+
+
+def _review(client: Client, right: Right) -> bool:
+    asked = ResourceAttributes(
+        group=right.group, resource=right.resource, verb=right.verb, namespace=right.namespace or None
+    )
+    review = client.create(SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resourceAttributes=asked)))
+    return bool(review.status and review.status.allowed)

@@ -1,0 +1,44 @@
+"""Kubernetes versions: of the API server and of every node."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from lightkube.resources.core_v1 import Node
+
+from tools.doctor.facts import Facts
+from tools.doctor.findings import Finding, fail, ok, warn
+
+OLDEST = (1, 29)
+"""The first with sidecars by restart policy switched on: the tunnel client of a unit is one."""
+
+CHECK = "Kubernetes"
+
+
+def versions(facts: Facts) -> Iterator[Finding]:
+    """Judge the API server's version and the kubelets'."""
+    server, kubelets = facts.version, _kubelets(facts.nodes or ())
+    said = f"API server {server}, {_counted(kubelets) or 'kubelets not seen'}"
+    old = [version for version in (server, *kubelets) if _older(version)]
+    if old:
+        needed = ".".join(map(str, OLDEST))
+        yield fail(CHECK, said, f"{', '.join(old)} is older than {needed}, where sidecars begin: upgrade")
+    elif facts.nodes is None:
+        yield warn(CHECK, said, "you may not list nodes: see that every kubelet is 1.29 or newer")
+    else:
+        yield ok(CHECK, said)
+
+
+def _kubelets(nodes: Iterable[Node]) -> Counter[str]:
+    said = (node.status.nodeInfo for node in nodes if node.status)
+    return Counter(info.kubeletVersion for info in said if info)
+
+
+def _counted(kubelets: Counter[str]) -> str:
+    return ", ".join(f"{count} {'node' if count == 1 else 'nodes'} {version}" for version, count in kubelets.items())
+
+
+def _older(version: str) -> bool:
+    """Compare major and minor; a version that cannot be read counts as old."""
+    read = re.match(r"v(\d+)\.(\d+)", version)
+    return read is None or (int(read[1]), int(read[2])) < OLDEST
