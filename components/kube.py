@@ -30,9 +30,8 @@ def _resource_class(api_version: str, kind: str) -> _Make:
     """
     group, _, version = api_version.rpartition("/")
     try:
-        found: _Make = getattr(
-            import_module(f"pulumi_kubernetes.{(group or 'core').partition('.')[0]}.{version}"), kind
-        )
+        module = import_module(f"pulumi_kubernetes.{(group or 'core').partition('.')[0]}.{version}")
+        found: _Make = getattr(module, kind)
     except (ModuleNotFoundError, AttributeError):
         custom = import_module("pulumi_kubernetes.apiextensions").CustomResource
         found = partial(custom, api_version=api_version, kind=kind)
