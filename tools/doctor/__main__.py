@@ -19,10 +19,11 @@ from tools.doctor.findings import Finding, as_json, fail, failed, table
 from tools.doctor.gpus import gpus
 from tools.doctor.plugins import plugin
 from tools.doctor.rights import reviewer, rights
-from tools.doctor.room import room
+from tools.doctor.room import room, room_owner
 from tools.doctor.site import site
 from tools.doctor.storage import storage
 from tools.doctor.versions import versions
+from tools.doctor.walls import CHECK, Trial, walls
 from tools.shell import ToolError, command, say
 from tools.stack.reading import LOCAL, read_stack
 
@@ -65,17 +66,20 @@ def _examined(client: Client, stack: Stack) -> Iterator[Finding]:
     yield from gpus(stack, facts)
     say("doctor: asking what you may do")
     yield from rights(stack, reviewer(client))
-    say("doctor: asking admission, in a namespace that is removed again")
-    yield from _admitted(client, stack, facts)
+    say("doctor: trying admission and walls, in a namespace that is removed again")
+    yield from _tried(client, stack, facts)
 
 
-def _admitted(client: Client, stack: Stack, facts: Facts) -> Iterator[Finding]:
+def _tried(client: Client, stack: Stack, facts: Facts) -> Iterator[Finding]:
+    """Try in a namespace of our own what no list of objects tells; dry runs before its quota is there."""
+    trial = Trial(stack, room_owner(stack.owner))
     try:
-        with room(client, stack.owner) as namespace:
+        with room(client, trial.namespace) as namespace:
             yield admission.pod_security(client, namespace)
             yield from entrance(stack, facts, lambda port: admission.node_port(client, namespace, port))
+            yield from walls(client, trial, stack.config.cluster.context)
     except ApiError as error:
-        yield fail(admission.CHECK, f"cannot be tried: {error}", "get the right to make and remove namespaces")
+        yield fail(CHECK, f"cannot be tried: {error}", "get the rights that are missing above")
 
 
 def _parser() -> argparse.ArgumentParser:

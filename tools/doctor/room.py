@@ -1,4 +1,4 @@
-"""A namespace for questions that only an API server can answer; it is gone afterwards."""
+"""A namespace for questions that only the cluster itself can answer; it is gone afterwards."""
 
 import hashlib
 import time
@@ -6,46 +6,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx2
-from lightkube import ApiError, Client
-from lightkube.models.meta_v1 import ObjectMeta
+from lightkube import ApiError, Client, codecs
 from lightkube.resources.core_v1 import Namespace
 
 from components import names
-from policy.baseline import NAMESPACE_LABELS
-from tools.shell import ToolError, say
+from components.model import Manifest
+from tools.shell import HEARTBEAT_SECONDS, ToolError, say
 
 GONE_SECONDS = 60.0
-"""An empty namespace goes in about five seconds; a busy cluster gets more."""
+"""A namespace whose pods have ended goes in about five seconds; a busy cluster gets more."""
+
+
+def room_owner(stack: str) -> str:
+    """Give the owner that doctor's objects carry: no stack has that name, and its length is known."""
+    return f"doctor-{hashlib.sha256(stack.encode()).hexdigest()[:8]}"
 
 
 @contextmanager
-def room(client: Client, owner: str) -> Iterator[str]:
-    """Give the name of an empty namespace in the law of a tenant; remove it whatever happens.
+def room(client: Client, namespace: Manifest) -> Iterator[str]:
+    """Make *namespace*, give its name, and remove it whatever happens.
 
     Raises ApiError where the deployer may not make one, ToolError where one of that name is somebody else's.
     """
-    name = f"{names.PROJECT}-doctor-{hashlib.sha256(owner.encode()).hexdigest()[:8]}"
-    worn = {**names.labels(owner=owner, component="doctor", instance="doctor"), **NAMESPACE_LABELS}
+    meta = namespace["metadata"]
+    name, owner = str(meta["name"]), str(meta["labels"][names.OWNER_LABEL])
+    _remove(client, name, owner)  # what a doctor that was killed left behind
     try:
-        _make(client, Namespace(metadata=ObjectMeta(name=name, labels=worn)), name, owner)
+        client.create(codecs.from_dict(namespace))
         yield name
     finally:
         _remove(client, name, owner)
 
 
-def _make(client: Client, namespace: Namespace, name: str, owner: str) -> None:
-    """Make it; what a doctor that was killed left behind goes first."""
-    try:
-        client.create(namespace)
-    except ApiError as error:
-        if error.response.status_code != httpx2.codes.CONFLICT:
-            raise
-        _remove(client, name, owner)
-        client.create(namespace)
-
-
 def _remove(client: Client, name: str, owner: str) -> None:
-    """Remove our namespace and wait until it is gone."""
+    """Remove our namespace, where it is there, and wait until it is gone."""
     found = _found(client, name)
     if found is None:
         return
@@ -53,11 +47,16 @@ def _remove(client: Client, name: str, owner: str) -> None:
     if worn.get(names.OWNER_LABEL) != owner:
         raise ToolError(f"namespace {name} is not ours (no label {names.OWNER_LABEL}={owner}): remove it first")
     client.delete(Namespace, name)
-    end = time.monotonic() + GONE_SECONDS
+    said = time.monotonic()
+    end = said + GONE_SECONDS
     while _found(client, name):
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             say(f"namespace {name} is still going after {GONE_SECONDS:.0f} s; it needs no help")
             return
+        if now - said >= HEARTBEAT_SECONDS:
+            said = now
+            say(f"doctor: waiting until namespace {name} is gone")
         time.sleep(0.2)
 
 

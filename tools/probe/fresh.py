@@ -29,6 +29,9 @@ PATIENCE_SECONDS = 120
 KEPT_SECONDS = 300
 """After its end, for the Job of a run that was killed before it could take it away."""
 
+NO_IMAGE = "Back-off pulling image"
+"""How a kubelet says that an image was not to be had more than once."""
+
 SHOWN = 6
 """Targets named in the refusal; the table has all."""
 
@@ -101,17 +104,26 @@ def refusal(verdict: Verdict) -> str:
 
 def _run(client: Client, site: Site) -> Verdict:
     with _job(client, site) as name:
-        said = time.monotonic()
-        end = said + PATIENCE_SECONDS
-        while (verdict := _verdict(client, site, name)) is None:
-            now = time.monotonic()
-            if now > end:
-                raise ToolError(f"nobody knows whether the walls hold: {_state(client, site, name)}")
-            if now - said >= HEARTBEAT_SECONDS:
-                said = now
-                say(f"probe: {_state(client, site, name)}")
-            time.sleep(POLL_SECONDS)
-        return verdict
+        return wait(client, site, name)
+
+
+def wait(client: Client, site: Site, name: str) -> Verdict:
+    """Wait for the verdict of the probe's Job *name*, and say how it stands.
+
+    Raises ToolError when there is none in time, or can be none since the image is not to be had.
+    """
+    said = time.monotonic()
+    end = said + PATIENCE_SECONDS
+    while (verdict := _verdict(client, site, name)) is None:
+        now = time.monotonic()
+        state = _state(client, site, name) if now - said >= HEARTBEAT_SECONDS else None
+        if now > end or (state and NO_IMAGE in state):
+            raise ToolError(f"nobody knows whether the walls hold: {state or _state(client, site, name)}")
+        if state:
+            said = now
+            say(f"probe: {state}")
+        time.sleep(POLL_SECONDS)
+    return verdict
 
 
 @contextmanager
