@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from tools.rig import cgroups, components, health, images, lifecycle, making, preflight, processes
+from tools.rig import cgroups, components, enforcement, health, images, lifecycle, making, preflight, processes
 from tools.rig.errors import RigError
 from tools.rig.network import Network
 from tools.rig.state import Folder, Record, checked_name, locked, rigs_folder, write_json
@@ -94,7 +94,7 @@ class Rig:
             return Status("absent")
         if processes.first_process(self._groups()) is None:
             return Status("stopped", self._why_ended())
-        missing = health.missing(self._api(), self.name, self.folder)
+        missing = health.missing(self._api(), self.name, self.folder) or enforcement.missing(self)
         if not self._was_ready():
             return Status("starting", f"waiting for {', '.join(missing) or 'the command that began it'}")
         return Status("sick", f"missing: {', '.join(missing)}") if missing else Status("running")
@@ -134,6 +134,8 @@ class Rig:
     def _recovers(self) -> bool:
         try:
             self._wait_ready(HEALTHY_SECONDS)
+            if enforcement.missing(self):  # a killed test left it so
+                enforcement.put_back(self)
         except RigError as error:
             self._say(f"half dead: {error}")
             return False
