@@ -1,0 +1,201 @@
+"""Who may open a connection to whom: computed from manifests alone, whoever made them.
+
+NetworkPolicies add up: a connection passes when a rule of the source's egress policies and one of the target's ingress
+policies name it, or none holds that side. ClusterNetworkPolicies are asked in their order, before and after them. What
+cannot be decided before the deployment counts as open.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from ipaddress import ip_network
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from policy.baseline import BLOCKED_V4, BLOCKED_V6
+from policy.ends import Address, End, Pod, pods
+from policy.network_policies import Direction, Policy, Reader
+from policy.objects import objects
+from policy.plain import plain
+from policy.rules import Match, Point, Rule
+
+NAMED: Final = 4
+"""A reason names this many policies: a tenant's units bring hundreds."""
+
+
+class Side(NamedTuple):
+    """What the policies of one end say; *say* gives the reason."""
+
+    open: bool
+    say: Callable[[], str]
+
+
+def _opened(why: str = "") -> Side:
+    return Side(open=True, say=lambda: why)
+
+
+def _shut(why: Callable[[], str]) -> Side:
+    return Side(open=False, say=why)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a connection may be opened, and why."""
+
+    egress: Side
+    ingress: Side
+
+    @property
+    def open(self) -> bool:
+        """Say whether both ends let it pass."""
+        return self.egress.open and self.ingress.open
+
+    @property
+    def why(self) -> str:
+        """Name the rules that open it, or each end that is closed and by what."""
+        sides = (("egress", self.egress), ("ingress", self.ingress))
+        return "; ".join(f"{name} {said}" for name, side in sides if side.open == self.open and (said := side.say()))
+
+
+class _Question(NamedTuple):
+    """One side of one connection: whether *subject*, by its policies for *direction*, may deal with *peer*."""
+
+    direction: Direction
+    subject: Pod
+    peer: Point
+    target: Pod | None
+    port: int
+    protocol: str
+
+    def matches(self, rule: Rule) -> Match:
+        return rule.match(self.peer, self.target, self.port, self.protocol)
+
+
+class _Holding(NamedTuple):
+    """The NetworkPolicies that are, surely or maybe, for a pod in a direction."""
+
+    policies: list[Policy]
+    ruling: Mapping[Policy, Match]
+    """Those with rules that might open something."""
+    surely: bool
+    """One of them holds the pod for sure: what no rule opens is closed."""
+
+
+class Reach:
+    """The network policies of a set of manifests, ready to be asked.
+
+    *manifests* are plain data; *ranges* says what is at which CIDR, beside the built-in lists, for the reasons.
+    """
+
+    def __init__(self, manifests: Iterable[Any], ranges: Mapping[str, str] | None = None) -> None:
+        things = [thing for manifest in manifests for thing in objects(plain(manifest))]
+        reader = Reader(things)
+        self.pods = pods(things)
+        """The pods of the manifests, without addresses; `dataclasses.replace` gives them some."""
+        self._policies = [reader.network_policy(t) for t in things if t.is_a("networking.k8s.io", "NetworkPolicy")]
+        group, kind = "policy.networking.k8s.io", "ClusterNetworkPolicy"
+        clustered = [reader.cluster_policy(thing) for thing in things if thing.is_a(group, kind)]
+        self._clustered = sorted(clustered, key=lambda policy: policy.priority)
+        said = {**BLOCKED_V4, **BLOCKED_V6, **(ranges or {})}
+        self._ranges = sorted(((ip_network(c), why) for c, why in said.items()), key=lambda r: -r[0].prefixlen)
+        self._holding = cache(self._holding_of)
+        self._naming = cache(self._naming_of)
+
+    def verdict(self, source: End, target: End, port: int, protocol: str = "TCP", version: int = 4) -> Verdict:
+        """Judge a new connection from *source* to *port* of *target*; between pods by their addresses of *version*."""
+        if source is target:
+            return Verdict(_opened("is not asked: a pod always reaches itself"), _opened())
+        version = next((end.version for end in (target, source) if not isinstance(end, Pod)), version)
+        here, there = _point(source, version), _point(target, version)
+        leaves = here.pod and _Question("Egress", here.pod, there, there.pod, port, protocol)
+        enters = there.pod and _Question("Ingress", there.pod, here, there.pod, port, protocol)
+        return Verdict(*(self._side(question) if question else _opened() for question in (leaves, enters)))
+
+    def reason(self, address: Address) -> str | None:
+        """Say what is at *address*: the narrowest known range that it is in."""
+        found = ((network, why) for network, why in self._ranges if address in network)
+        return next((f"{network}: {why}" for network, why in found), None)
+
+    def _side(self, question: _Question) -> Side:
+        if question.subject.on_host:
+            return _opened("is open: the pod is on the node's own network, where no policy holds it")
+        outcomes = self._outcomes("Admin", question)
+        for action, name in outcomes:
+            if action == "Accept":
+                return _opened(f"by {name}")
+        if "Pass" not in dict(outcomes):
+            return _shut(lambda: f"is closed by {outcomes[0][1]}")
+        return self._by_network_policies(question)
+
+    def _by_network_policies(self, question: _Question) -> Side:
+        holding = self._holding(question.subject, question.direction)
+        naming = self._naming(question.direction, question.peer)
+        few, other = sorted((holding.ruling, naming), key=len)  # one of them may be hundreds
+        for policy in few:
+            for rule in naming[policy] if policy in other else ():
+                if rule.match_port(question.target, question.port, question.protocol):
+                    return _opened(f"by {rule.name}")
+        return _shut(lambda: self._closed(question)) if holding.surely else self._by_baseline(question)
+
+    def _by_baseline(self, question: _Question) -> Side:
+        outcomes = self._outcomes("Baseline", question)
+        if {action for action, _ in outcomes} == {"Deny"}:
+            return _shut(lambda: f"is closed by {outcomes[0][1]}")
+        return _opened(f"is open: no policy holds {question.subject.name}")
+
+    def _naming_of(self, direction: Direction, peer: Point) -> dict[Policy, list[Rule]]:
+        """Return the NetworkPolicies with rules that, surely or maybe, name *peer*, and these rules."""
+        rules = (
+            (policy, [rule for rule in policy.rules.get(direction, ()) if rule.match_peer(peer)])
+            for policy in self._policies
+        )
+        return {policy: named for policy, named in rules if named}
+
+    def _holding_of(self, pod: Pod, direction: Direction) -> _Holding:
+        judging = (policy for policy in self._policies if direction in policy.rules)
+        found = {policy: match for policy in judging if (match := policy.subject(pod))}
+        ruling = {policy: match for policy, match in found.items() if policy.rules[direction]}
+        return _Holding(list(found), ruling, Match.SURELY in found.values())
+
+    def _outcomes(self, tier: str, question: _Question) -> list[tuple[str, str]]:
+        """Return what a tier may decide, as (action, rule): more than one where that depends on what nobody knows."""
+        found: list[tuple[str, str]] = []
+        mine = (policy for policy in self._clustered if policy.tier == tier)
+        for _, equals in groupby(mine, key=lambda policy: policy.priority):
+            # among equal priorities an implementation may pick any
+            decisions = [decision for policy in equals for decision in _decisions(policy, question)]
+            found += [(rule.action, rule.name) for _, rule in decisions]
+            if any(match is Match.SURELY for match, _ in decisions):
+                return found
+        return [*found, ("Pass", "")]
+
+    def _closed(self, question: _Question) -> str:
+        """Say what closes a side: the rule that comes nearest to opening it, else the policies that hold the pod."""
+        policies = self._holding(question.subject, question.direction).policies
+        rules = [rule for policy in policies for rule in policy.rules[question.direction]]
+        names, more = [policy.name for policy in policies[:NAMED]], len(policies) - NAMED
+        listed = ", ".join([*names, f"{more} more"] if more > 0 else names)
+        return next(self._near(question, rules), f"is closed by {listed}")
+
+    def _near(self, question: _Question, rules: list[Rule]) -> Iterator[str]:
+        address = question.peer.address
+        for rule in rules:
+            if address and (network := rule.exception(address)):
+                yield f"is closed: {rule.name} excepts {self.reason(address) or network}"
+        for rule in rules:
+            if rule.ports is not None and rule.match_peer(question.peer):
+                yield f"is closed: {rule.name} opens {', '.join(map(str, rule.ports))} alone"
+
+
+def _decisions(policy: Policy, question: _Question) -> Iterator[tuple[Match, Rule]]:
+    """Yield the rules of a ClusterNetworkPolicy that may be the first to match, down to the first that surely does."""
+    subject = policy.subject(question.subject)
+    for rule in policy.rules[question.direction]:
+        if match := min(subject, question.matches(rule)):
+            yield match, rule
+            if match is Match.SURELY:
+                return
+
+
+def _point(end: End, version: int) -> Point:
+    return Point(end, end.address(version)) if isinstance(end, Pod) else Point(None, end)
