@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components import names, walls
-from components.flows import OWN_TUNNEL, Tunnel, unit_flows
+from components.flows import OWN_TUNNEL, Flow, Tunnel, unit_flows
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
 from components.restart import guard_template
@@ -156,10 +156,14 @@ def _budget(unit: Unit) -> Manifest:
     }
 
 
-def _walls(unit: Unit) -> dict[str, Manifest]:
+def rows_of_unit(unit: Unit) -> list[Flow]:
+    """Give the unit's rows of the table of flows."""
     exposed = [port.port for port in unit.spec.ports if port.expose == "tenant"]
-    flows = unit_flows(unit.namespace, unit.name, unit.tunnel if unit.spec.ssh else None, exposed)
-    made = walls.policies(unit.namespace, unit.labels, flows)
+    return unit_flows(unit.namespace, unit.name, unit.tunnel if unit.spec.ssh else None, exposed)
+
+
+def _walls(unit: Unit) -> dict[str, Manifest]:
+    made = walls.policies(unit.namespace, unit.labels, rows_of_unit(unit))
     return {("network-policy" if name == names.unit(unit.name) else "callers"): policy for name, policy in made.items()}
 
 

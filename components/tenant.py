@@ -10,7 +10,7 @@ from pydantic import Field
 from components import names, walls
 from components.dns import DnsSpec
 from components.egress import Egress
-from components.flows import tenant_flows
+from components.flows import Flow, tenant_flows
 from components.kube import metadata, register
 from components.model import Manifest, Model, Quantity
 from policy.baseline import BLOCKED_ANNOTATION, GPU_RESOURCES, NAMESPACE_LABELS
@@ -54,15 +54,19 @@ class TenantSpec:
 
 def tenant_manifests(spec: TenantSpec) -> dict[str, Manifest]:
     """Build the objects of a tenant."""
-    flows = tenant_flows(spec.namespace, spec.dns, spec.egress, internal=spec.internal)
     return {
         "namespace": _namespace(spec),
         "default-deny": walls.default_deny(spec.namespace, spec.labels),
-        **walls.policies(spec.namespace, spec.labels, flows),
+        **walls.policies(spec.namespace, spec.labels, rows_of_tenant(spec)),
         "quota": _quota(spec),
         "limits": _limit_range(spec),
         "service-account": _service_account(spec),
     }
+
+
+def rows_of_tenant(spec: TenantSpec) -> list[Flow]:
+    """Give the tenant's rows of the table of flows."""
+    return tenant_flows(spec.namespace, spec.dns, spec.egress, internal=spec.internal)
 
 
 def _namespace(spec: TenantSpec) -> Manifest:

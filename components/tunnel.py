@@ -10,7 +10,7 @@ from pydantic import Field
 from components import gate, names, platform, walls
 from components.bundle import mount
 from components.dns import DnsSpec
-from components.flows import platform_flows
+from components.flows import Flow, platform_flows
 from components.frp_config import PKI_DIR, frps_toml
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Cidr, Host, Manifest, Model, Port, requirements
@@ -110,11 +110,15 @@ def _config(owner: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"frps.toml": frps_toml(gate.URL)}}
 
 
+def rows_of_tunnel(tunnel: Tunnel) -> list[Flow]:
+    """Give the platform's rows of the table of flows."""
+    return platform_flows(tunnel.spec.service.source_ranges, tunnel.dns)
+
+
 def _walls(tunnel: Tunnel) -> dict[str, Manifest]:
     """Close the namespace, and open what the table says of its pods."""
-    flows = platform_flows(tunnel.spec.service.source_ranges, tunnel.dns)
     worn = platform.labels(tunnel.owner, "platform", names.PROJECT)
-    made = walls.policies(names.PLATFORM_NAMESPACE, worn, flows)
+    made = walls.policies(names.PLATFORM_NAMESPACE, worn, rows_of_tunnel(tunnel))
     opened = {f"{name}-policy": policy for name, policy in made.items()}
     return {"default-deny": walls.default_deny(names.PLATFORM_NAMESPACE, worn), **opened}
 

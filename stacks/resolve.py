@@ -6,14 +6,14 @@ from functools import cached_property
 
 from components import names
 from components.egress import Egress, of_stack
-from components.flows import OWN_TUNNEL
+from components.flows import OWN_TUNNEL, Flow
 from components.gpu_storage import Storage, storage_manifests
-from components.gpu_unit import Unit, UnitSecrets, unit_manifests
+from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
-from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
-from components.tunnel import Tunnel, TunnelSecrets, tunnel_manifests
+from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
+from components.tunnel import Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
 from stacks.schema import StackConfig, TenantConfig
 
 
@@ -88,6 +88,16 @@ class Stack:
         services = tuple(_service(unit) for unit in self.units.values() if unit.spec.ports)
         around = Surroundings(self.tunnel, self.config.cluster.api_server_cidrs, holes, services)
         return ProbeSpec(self.owner, self.config.images["probe"], tuple(targets(around)), walls)
+
+    @cached_property
+    def flows(self) -> list[Flow]:
+        """Give the whole table: every connection that the stack permits."""
+        tenants = [self.probe_tenant, *self.tenants.values()]
+        return [
+            *(rows_of_tunnel(self.tunnel) if self.tunnel else ()),
+            *(row for tenant in tenants for row in rows_of_tenant(tenant)),
+            *(row for unit in self.units.values() for row in rows_of_unit(unit)),
+        ]
 
     def storages_of(self, unit: Unit) -> list[str]:
         """Name by alias the storages that must be there, and filled, before *unit* starts."""
