@@ -46,7 +46,7 @@ policy: init ## judge manifests by the law: make policy FILES="a.yaml folder"
 	@$(VENV)/python -m policy $(FILES)
 
 golden: init ## write the golden files anew; read the diff
-	@UPDATE_GOLDEN=1 $(VENV)/pytest -q tests/components tests/program
+	@UPDATE_GOLDEN=1 $(VENV)/pytest -q tests/components tests/program tests/docs
 
 init: ## make .venv from requirements.lock (does nothing when nothing changed)
 	@$(BARE) -m tools.venv

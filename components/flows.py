@@ -111,7 +111,7 @@ def units(namespace: str | None) -> Pods:
 
 def unit(namespace: str, name: str) -> Pods:
     """Give one unit."""
-    return Pods(names.unit(name), "unit", namespace, {"matchLabels": names.selector("unit", name)})
+    return Pods(names.unit(name), "units", namespace, {"matchLabels": names.selector("unit", name)})
 
 
 def dns_pods(dns: DnsSpec) -> Pods:

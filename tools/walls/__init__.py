@@ -1,0 +1,1 @@
+"""Who reaches whom in a stack: the table of flows, and the matrix that its policies come to."""
