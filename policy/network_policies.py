@@ -52,7 +52,7 @@ class Reader:
         found = self._finder(home, None, spec["podSelector"])
         return Policy(
             name,
-            cache(lambda pod: Match.NO if pod.on_host else min(found(pod), most)),
+            cache(lambda pod: min(found(pod), most)),
             {direction: tuple(self._rules(name, home, spec, direction)) for direction in judged},
         )
 
@@ -62,7 +62,7 @@ class Reader:
         find = self._cluster_finder(spec["subject"])
         return Policy(
             thing.name,
-            cache(lambda pod: Match.NO if pod.on_host else find(pod) if find else Match.MAYBE),
+            find or (lambda _: Match.MAYBE),
             {direction: tuple(self._cluster_rules(thing.name, spec, direction)) for direction in SIDES},
             str(spec["tier"].value),
             priority if isinstance(priority, int) else 0,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from policy.ends import End, Pod
+from policy.plain import UNKNOWN
 from policy.reach import Reach, Verdict
 from tests.policy import naive_walls
 from tests.policy.naive_walls import Thing, World
@@ -270,9 +271,12 @@ def test_what_nobody_knows_counts_as_open() -> None:
     """A label that Kubernetes sets later may be what a rule opens for, and is no ground to hold a pod."""
     later = {"matchLabels": {"pod-template-hash": "x"}}
     held = policy(podSelector=later, policyTypes=["Egress"])
+    unclear = policy(policyTypes=UNKNOWN, egress=[{}])
 
     assert verdict([DENY, to({"podSelector": later}), policy("a", "in", ingress=[{}])], "a/web > a/db:80").open
     assert verdict([held], "a/web > out:80").open
+    assert verdict([unclear], "b/web > a/db:80").open
+    assert verdict([DENY, unclear], "a/web > out:80").open
 
 
 def test_every_pair_of_three_hundred_pods_takes_seconds() -> None:
