@@ -189,6 +189,9 @@ BLOCKED_ANNOTATION: Final = "gpu-runtime/blocked-cidrs"
 ALLOWED_ANNOTATION: Final = "gpu-runtime/allowed-cidrs"
 """On a NetworkPolicy: a JSON object, each ipBlock peer inside a blocked range -> the reason why it is opened."""
 
+OPEN_PORTS: Final[Mapping[int, str]] = {1337: "SSH: clients ask the tunnel servers for a unit by name"}
+"""Ports of the platform's pods that addresses may reach, and not only pods that a policy names -> why."""
+
 POD_DEFAULTS: Final[Mapping[str, Any]] = {"automountServiceAccountToken": False, "enableServiceLinks": False}
 """Spread into every pod spec: no identity towards the API, no list of the namespace's Services in the environment."""
 

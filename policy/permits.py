@@ -28,10 +28,11 @@ class Rule(NamedTuple):
         return self.field[_PEERS[self.direction]]
 
     @property
-    def names_ports(self) -> bool:
-        """Say whether the rule surely permits single ports and no others."""
-        ports = list(self.field["ports"].each())
-        return bool(ports) and all(_is_one(port) for port in ports)
+    def ports(self) -> frozenset[int | str] | None:
+        """Return the single ports that the rule permits, by number or name; None where it may permit more."""
+        entries = list(self.field["ports"].each())
+        single = all(type(item["port"].value) in (int, str) and item["endPort"].value is None for item in entries)
+        return frozenset(item["port"].value for item in entries) if entries and single else None
 
 
 def rules(world: World) -> Iterator[Rule]:
@@ -46,8 +47,3 @@ def rules_of(policy: Object) -> Iterator[Rule]:
     for direction in directions:
         for field in policy.root["spec"][direction].each():
             yield Rule(policy, direction, field)
-
-
-def _is_one(port: Field) -> bool:
-    """Without a port an entry permits all, with an endPort a range."""
-    return type(port["port"].value) in (int, str) and port["endPort"].value is None

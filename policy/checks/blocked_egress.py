@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_ANNOTATION, TENANT_LABEL
@@ -10,7 +10,7 @@ from policy.blocked import Reach, reach, unfit
 from policy.check import Framework, Severity
 from policy.field import SAID_LENGTH, Field, Finding
 from policy.objects import Object, World
-from policy.permits import Rule, rules
+from policy.permits import Rule, rules_of
 from policy.ranges import Network, network
 
 ID = "blocked-egress"
@@ -21,8 +21,8 @@ REMEDIATION = (
 )
 FRAMEWORKS = {Framework.SYSTEM_A: "S2, S12, S13", Framework.NSA: "C-0030"}
 
-Site = Mapping[str, tuple[str, ...]]
-"""Namespace -> the site's own blocked ranges."""
+NOBODY_KNOWS: Final = None
+"""The home of a policy whose namespace is not known before the deployment: every range of the site holds for it."""
 
 SAID: Final = 3
 """So many ranges a message names; the rest it counts."""
@@ -30,20 +30,19 @@ SAID: Final = 3
 
 def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
     """Yield peers that reach what is blocked, or may, and what is malformed in them and in the two annotations."""
-    site: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    site: dict[str | None, tuple[str, ...]] = defaultdict(tuple)
     for namespace in world.namespaces:
         said = namespace.metadata["annotations"][BLOCKED_ANNOTATION]
         good, findings = _site(said, needed=namespace.metadata["labels"][TENANT_LABEL].value is not None)
         site[namespace.name] += good
+        site[NOBODY_KNOWS] += good
         yield from ((namespace, finding) for finding in findings)
-    reasons: dict[int, frozenset[Network]] = {}
     for policy in world.policies:
-        reasons[id(policy)], findings = _allowed(policy.metadata["annotations"][ALLOWED_ANNOTATION])
+        allowed, findings = _allowed(policy.metadata["annotations"][ALLOWED_ANNOTATION])
+        for rule in rules_of(policy):
+            if rule.direction == "egress":
+                findings.extend(_rule(rule, site[policy.home], allowed))
         yield from ((policy, finding) for finding in findings)
-    for rule in rules(world):
-        if rule.direction == "egress":
-            found = _rule(rule, site[rule.policy.home or ""], reasons[id(rule.policy)])
-            yield from ((rule.policy, finding) for finding in found)
 
 
 def _site(said: Field, *, needed: bool) -> tuple[tuple[str, ...], list[Finding]]:
@@ -110,7 +109,7 @@ def _opened(rule: Rule, cidr: Field, found: Reach, *, reasoned: bool) -> Iterato
     elif not reasoned:
         advice = f"name it with a reason in the annotation {ALLOWED_ANNOTATION}, or remove it"
         yield Finding(cidr.path, f"{rule.who}: {cidr.value} is blocked; {advice}")
-    elif not rule.names_ports:
+    elif rule.ports is None:
         advice = f"name the single ports that are opened to the blocked {cidr.value}"
         yield Finding(rule.field["ports"].path, f"{rule.who}: {advice}")
 

@@ -1,7 +1,9 @@
 """Whoever is let in or out is named."""
 
 from collections.abc import Iterator
+from typing import Final
 
+from policy.baseline import OPEN_PORTS
 from policy.check import Framework, Severity
 from policy.field import Field, Finding
 from policy.objects import Object, World
@@ -16,24 +18,27 @@ REMEDIATION = "Name the peers by podSelector, with a namespaceSelector for pods 
 FRAMEWORKS = {Framework.NSA: "C-0030", Framework.SYSTEM_A: "S14"}
 
 
+OPEN: Final = ", ".join(map(str, sorted(OPEN_PORTS)))
+
+
 def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
-    """Yield rules without peers, peers that are nobody or anybody, and doors of tenants to addresses."""
+    """Yield rules without peers, peers that are nobody or anybody, and doors for addresses that are no entrance."""
     for rule in rules(world):
-        entrance = rule.direction == "ingress" and rule.policy.home in world.platform
+        door = rule.direction == "ingress" and rule.policy.home in world.platform
+        entrance = door and rule.ports is not None and rule.ports <= OPEN_PORTS.keys()
         yield from ((rule.policy, finding) for finding in _opened(rule, entrance=entrance))
 
 
 def _opened(rule: Rule, *, entrance: bool) -> Iterator[Finding]:
     peers = list(rule.peers.each())
-    if not peers and not (entrance and rule.names_ports):
-        advice = "name its peers, or its single ports" if entrance else "name its peers"
-        yield Finding(rule.peers.path, f"{rule.who}: it permits every peer; {advice}")
+    if not peers and not entrance:
+        exempt = f" (only the platform's port {OPEN} is open to all)" if rule.direction == "ingress" else ""
+        yield Finding(rule.peers.path, f"{rule.who}: it permits every peer; name its peers{exempt}")
     for peer in peers:
-        block = peer["ipBlock"]
         if type(peer.value) is not dict or not any(value.value is not None for _, value in peer.pairs()):
             advice = "name it by podSelector, namespaceSelector or ipBlock"
             yield Finding(peer.path, f"{rule.who}: a peer is {peer.said}; {advice}")
-        elif block.value is not None:
+        elif peer["ipBlock"].value is not None:
             yield from _addressed(rule, peer, entrance=entrance)
 
 
@@ -42,6 +47,5 @@ def _addressed(rule: Rule, peer: Field, *, entrance: bool) -> Iterator[Finding]:
         if peer[key].value is not None:
             yield peer[key].refuse(rule.who, "remove it: the API server refuses a selector beside an ipBlock")
     if rule.direction == "ingress" and not entrance:
-        yield Finding(peer["ipBlock"].path, f"{rule.who}: a tenant's pods are not reached by address; name pods")
-    elif entrance and not rule.names_ports:
-        yield rule.field["ports"].refuse(rule.who, "name the single ports that addresses may reach")
+        advice = f"addresses reach only the platform's port {OPEN}; name pods"
+        yield Finding(peer["ipBlock"].path, f"{rule.who}: {advice}")
