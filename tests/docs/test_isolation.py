@@ -21,7 +21,10 @@ def every_flow() -> Stack:
     said: dict[str, Any] = copy.deepcopy(example())
     said["platform"]["ssh"]["service"].pop("sourceRanges")
     lab = said["tenants"]["lab-a"]
-    lab["internal"] = True
+    lab.pop("quota")
+    bare = {key: lab["units"]["trainer"][key] for key in ("flavor", "image", "ssh")}
+    lab["units"]["bare"] = bare
+    said["tenants"]["lab-b"] = {"internal": True, "units": {"one": bare, "two": bare}}
     for egress in (said["egress"], lab["egress"]):
         egress.pop("internetPorts")
         egress["allow"] = [{**hole, "ports": [443], "reason": GIVEN} for hole in egress["allow"]]
