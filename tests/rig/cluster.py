@@ -77,10 +77,28 @@ class Cluster:
         meta = {"name": name, "namespace": namespace, "labels": {"app": name}}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
-    def address(self, namespace: str, name: str) -> str:
-        """Return the address of a pod once it is ready."""
-        self.kubectl("wait", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s", f"--namespace={namespace}", name)
-        return self.kubectl("get", name, f"--namespace={namespace}", "--output=jsonpath={.status.podIP}")
+    def ready(self, namespace: str, name: str) -> list[str]:
+        """Return the addresses of a pod once it is ready."""
+        wait = ["wait", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"]
+        self.kubectl(*wait, f"--namespace={namespace}", f"pod/{name}")
+        return self.addresses(namespace, f"--selector=app={name}")
+
+    def addresses(self, namespace: str, selector: str) -> list[str]:
+        """Return the addresses of the pods that a selector finds."""
+        path = "--output=jsonpath={.items[*].status.podIPs[*].ip}"
+        return self.kubectl("get", "pods", f"--namespace={namespace}", selector, path).split()
+
+    def service(self, namespace: str, name: str) -> None:
+        """Make a Service for port 80 of a pod, in every family that the rig has."""
+        spec = {"selector": {"app": name}, "ports": [{"port": 80}], "ipFamilyPolicy": "PreferDualStack"}
+        self.apply(
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+        )
+
+    def services(self, namespace: str, name: str) -> list[str]:
+        """Return the addresses of a Service."""
+        path = "--output=jsonpath={.spec.clusterIPs[*]}"
+        return self.kubectl("get", "service", f"--namespace={namespace}", name, path).split()
 
     def knocks(self, namespace: str, names: Sequence[str]) -> dict[Door, list[Knocks]]:
         """Wait until pods have ended, and return what each saw at each door."""
@@ -93,6 +111,12 @@ class Cluster:
                 address, port, tries, reached, first, last = line.split()
                 found[address, int(port)].append(Knocks(int(tries), int(reached), float(first), float(last)))
         return dict(found)
+
+    def open_doors(self, namespace: str, name: str, doors: Sequence[Door]) -> set[Door]:
+        """Return the doors that open to a pod that runs, now."""
+        asked = ["exec", f"--namespace={namespace}", name, "--", "/knock", *knock(1, doors)]
+        lines = (line.split() for line in self.kubectl(*asked).splitlines())
+        return {(address, int(port)) for address, port, _, reached, *_ in lines if int(reached)}
 
     def remove(self, *namespaces: str) -> None:
         """Remove namespaces with their pods."""

@@ -10,8 +10,10 @@ import yaml
 
 from tools.rig import Network, components, config, pki
 from tools.rig.addons import addons
+from tools.rig.cgroups import Hierarchy
 
 NETWORK = Network(IPv4Network("10.140.0.0/16"))
+V2 = Hierarchy("", Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup"), v2=True)
 ALL = {component["name"]: component for component in components.components("x", NETWORK)}
 OBJECTS = list(yaml.safe_load_all(addons(NETWORK)))
 
@@ -56,6 +58,37 @@ def test_nobody_is_let_in_unasked() -> None:
         "https://127.0.0.1:2379",
         "https://127.0.0.1:2380",
     }
+
+
+def test_every_program_knows_both_families() -> None:
+    """With IPv6, whoever is told an IPv4 range or address is told its IPv6 counterpart; without, nobody hears of it."""
+    network = Network(NETWORK.block, ipv6=True)
+    both = {one["name"]: " ".join(one["argv"]) for one in components.components("x", network)}
+    pairs = {f"{network.pods},{network.pods6}": 2, f"{network.services},{network.services6}": 2}
+
+    assert {pair: sum(pair in text for text in both.values()) for pair in pairs} == pairs
+    assert f"--node-ip={network.node_ip},{network.node_ip6}" in both["kubelet"]
+    assert "--enable-ipv6=true" in both["kube-router"]
+    assert arguments("kube-router")["enable-ipv6"] == "false"
+    assert [one[0]["subnet"] for one in config.cni(network)["plugins"][0]["ipam"]["ranges"]] == [
+        str(network.pods),
+        str(network.pods6),
+    ]
+    assert "fd67" not in json.dumps([*ALL.values(), config.cni(NETWORK)])
+
+
+def test_the_guard_is_up_before_anything_runs() -> None:
+    """It is among the commands that must succeed first; kube-router finds what tells it before the real programs."""
+    plan = components.plan(
+        Path("/state"), "x", NETWORK, {name: Path(name) for name in components.PROGRAMS}, Path("a"), [V2]
+    )
+    commands = [" ".join(command) for command in plan["setup"]]
+
+    assert "nft -f /var/lib/rig/guard.nft" in commands
+    assert "ln -s /var/lib/rig/restore.py /run/rig/bin/iptables-restore" in commands
+    assert "ln -s /var/lib/rig/restore.py /run/rig/bin/ip6tables-restore" in commands
+    assert plan["environment"]["PATH"].startswith("/run/rig/bin:")
+    assert not [command for command in commands if "ip6tables -w" in command]
 
 
 def test_disk_of_the_host_evicts_nobody() -> None:

@@ -93,6 +93,18 @@ def test_many_hosts_answer_on_many_ports(cluster: Cluster) -> None:
     assert found == ["outside"] * len(MANY) * len(kinds)
 
 
+def test_hosts_of_ipv6_answer(cluster: Cluster) -> None:
+    """Where the rig has IPv6, so have the hosts; else the refusal says what is missing."""
+    hosts = ("2001:db8::7", "fd00:ec2::254", "64:ff9b::a00:1")
+    doors = [(kind, host, 53) for host in hosts for kind in ("tcp", "udp")]
+    if not cluster.rig.network.ipv6:
+        with pytest.raises(RigError), outside(cluster.rig, *hosts):
+            pass
+        return
+    with outside(cluster.rig, *hosts, "203.0.113.7", ports=(53,), udp_ports=(53,)):
+        assert answers(cluster, [*doors, ("udp", "203.0.113.7", 53)]) == ["outside"] * 7
+
+
 def test_thousands_of_connections_are_answered(cluster: Cluster) -> None:
     """Three thousand connections, sixty-four at a time, all get their word."""
     with outside(cluster.rig, *MANY):

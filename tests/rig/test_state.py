@@ -4,6 +4,7 @@ import fcntl
 import os
 import threading
 import time
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -36,13 +37,22 @@ def test_odd_names_are_refused(name: str) -> None:
         checked_name(name)
 
 
-def test_record_comes_back(folder: Folder) -> None:
+@pytest.mark.parametrize("ipv6", [True, False])
+def test_record_comes_back(folder: Folder, ipv6: bool) -> None:  # noqa: FBT001
     """A later command reads what an earlier one chose."""
+    record = replace(RECORD, network=replace(RECORD.network, ipv6=ipv6))
     assert folder.read() is None
 
-    folder.write(RECORD)
+    folder.write(record)
 
-    assert folder.read() == RECORD
+    assert folder.read() == record
+
+
+def test_a_record_from_before_ipv6_has_none(folder: Folder) -> None:
+    """A rig that was made without IPv6 goes on without it."""
+    (folder.path / "rig.json").write_text('{"format": 1, "network": "10.140.0.0/16", "cgroups": []}')
+
+    assert folder.read() == Record(Network(IPv4Network("10.140.0.0/16"), ipv6=False), ())
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 99}'])

@@ -36,6 +36,10 @@ def _status(rig: Rig) -> int:
         return STOPPED
     net = rig.network
     print(f"  node {net.node_ip} (host {net.host_ip}), pods {net.pods}, Services {net.services}, DNS {net.dns_ip}")
+    six = (
+        f"node {net.node_ip6}, pods {net.pods6}, Services {net.services6}" if net.ipv6 else "none: the kernel lacks it"
+    )
+    print(f"  IPv6: {six}")
     print(f"  kubeconfig {rig.kubeconfig}, logs {rig.folder.logs}")
     print(f"  GPUs: simulated, resource nvidia.com/gpu; memory {rig.memory / 2**20:.0f} MiB; cluster {rig.identity}")
     print(f"  running: {', '.join(rig.components())}")

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tools.rig import cgroups, guard
-from tools.rig import network as links
+from tools.rig import cgroups, node, router
 from tools.rig.config import API_PORT, CONTAINERD_SOCKET, HELPER_IMAGE, INSIDE, KUBELET_SOCKET, STORAGE_NAMESPACE
 from tools.rig.network import Network
 from tools.rig.pki import node_name
@@ -54,8 +53,8 @@ def plan(
     setup = [
         *mount_commands(folder, binaries, archive),
         *cgroups.mount_commands(hierarchies),
-        *links.setup_commands(network),
-        *guard.setup_commands(INSIDE, BIN),
+        *node.setup_commands(network),
+        *router.setup_commands(INSIDE, BIN, ipv6=network.ipv6),
     ]
     environment = {"PATH": f"{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
     return {"setup": setup, "environment": environment, "components": components(rig, network)}
@@ -135,7 +134,7 @@ def _api_server(network: Network) -> list[str]:
         f"--etcd-cafile={PKI}/etcd-ca.crt",
         f"--etcd-certfile={PKI}/etcd-client.crt",
         f"--etcd-keyfile={PKI}/etcd-client.key",
-        f"--service-cluster-ip-range={network.services}",
+        f"--service-cluster-ip-range={_both(network.services, network.services6)}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--anonymous-auth=false",
@@ -164,8 +163,8 @@ def _controller_manager(rig: str, network: Network) -> list[str]:
         f"--service-account-private-key-file={PKI}/service-account.key",
         f"--root-ca-file={PKI}/ca.crt",
         "--allocate-node-cidrs=true",
-        f"--cluster-cidr={network.pods}",
-        f"--node-cidr-mask-size={network.pods.prefixlen}",
+        f"--cluster-cidr={_both(network.pods, network.pods6)}",
+        *(f"--node-cidr-mask-size-ipv{one.version}={one.prefixlen}" for one in (network.pods, network.pods6) if one),
         "--flex-volume-plugin-dir=/var/lib/kubelet/volume-plugins",
         *CLUSTER_QPS,
     ]
@@ -180,7 +179,7 @@ def _kubelet(rig: str, network: Network) -> list[str]:
         _kubeconfig("kubelet"),
         f"--config={INSIDE}/kubelet.json",
         f"--hostname-override={node_name(rig)}",
-        f"--node-ip={network.node_ip}",
+        f"--node-ip={_both(network.node_ip, network.node_ip6)}",
         f"--node-labels=gpu-runtime.simulated/gpu={GPUS}",
     ]
 
@@ -191,7 +190,7 @@ def _proxy(rig: str, network: Network) -> list[str]:
         f"--hostname-override={node_name(rig)}",
         "--proxy-mode=nftables",
         "--detect-local-mode=ClusterCIDR",
-        f"--cluster-cidr={network.pods}",
+        f"--cluster-cidr={_both(network.pods, network.pods6)}",
         "--healthz-bind-address=127.0.0.1:10256",
         # Sysctls of connection tracking belong to the host: leave them.
         "--conntrack-max-per-core=0",
@@ -209,7 +208,8 @@ def _router(rig: str, network: Network) -> list[str]:
         "--run-service-proxy=false",
         "--enable-cni=false",
         "--health-port=0",
-        f"--service-cluster-ip-range={network.services}",
+        f"--enable-ipv6={str(network.ipv6).lower()}",
+        f"--service-cluster-ip-range={_both(network.services, network.services6)}",
     ]
 
 
@@ -235,6 +235,10 @@ def _step(name: str, program: str, *arguments: str, after: list[str] | None = No
 
 def _kubeconfig(identity: str) -> str:
     return f"--kubeconfig={INSIDE}/{identity}.kubeconfig"
+
+
+def _both(four: object, six: object | None) -> str:
+    return f"{four}" if six is None else f"{four},{six}"
 
 
 def _bind(source: str, target: str) -> list[str]:

@@ -5,8 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.rig import guard, pki
-from tools.rig import network as links
+from tools.rig import guard, node, pki, router
 from tools.rig.network import Network
 from tools.rig.state import Folder
 
@@ -36,9 +35,11 @@ def write_all(folder: Folder, rig: str, network: Network, *, can_raise_oom: bool
     (inside / "cni" / "10-rig.conflist").write_text(json.dumps(cni(network)))
     (inside / "containerd.toml").write_text(containerd(can_raise_oom=can_raise_oom))
     (inside / "kubelet.json").write_text(json.dumps(kubelet(network)))
-    (inside / "firewall.nft").write_text(links.firewall(network))
+    (inside / "firewall.nft").write_text(node.firewall(network))
     (inside / "guard.nft").write_text(guard.rules())
-    (inside / guard.RESTORE.name).write_text(guard.restore())
+    for name, text in router.files().items():
+        (inside / name).write_text(text)
+        (inside / name).chmod(0o755)
     (inside / "storage.json").write_text(json.dumps(storage()))
     (inside / "helper-pod.json").write_text(json.dumps(helper_pod()))
     for name in pki.identities(rig):
@@ -110,8 +111,8 @@ def cni(network: Network) -> dict[str, Any]:
     """Return the pod network: a bridge, without masquerading, since nothing leaves."""
     address_management = {
         "type": "host-local",
-        "ranges": [[{"subnet": str(network.pods)}]],
-        "routes": [{"dst": "0.0.0.0/0"}],
+        "ranges": [[{"subnet": str(one)}] for one in (network.pods, network.pods6) if one],
+        "routes": [{"dst": "0.0.0.0/0"}, *([{"dst": "::/0"}] if network.ipv6 else [])],
     }
     bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": False, "hairpinMode": True}
     return {"cniVersion": "1.0.0", "name": "rig", "plugins": [{**bridge, "ipam": address_management}]}

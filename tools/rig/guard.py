@@ -6,18 +6,10 @@ again a second later, where a refusal would be final. kube-router's own mark on 
 of both ends was judged. So the guard keeps the addresses that kube-router has rules for; restore.py tells it.
 """
 
-import os
-import sys
-from pathlib import Path
-
 BRIDGE = "cni0"
 """Of all pods; packets between two of them show it on both sides, by br_netfilter."""
 
 TABLE = "rig-guard"
-RESTORE = Path(__file__).with_name("restore.py")
-RESTORES = ("iptables-restore", "ip6tables-restore")
-"""What kube-router hands all its rules to, whole."""
-
 NEIGHBOURS = "nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert, mld2-listener-report"
 """IPv6's way to find a link-layer address, as ARP is for IPv4, which no rule here sees either."""
 
@@ -46,14 +38,3 @@ table inet {TABLE} {{
   }}
 }}
 """
-
-
-def restore() -> str:
-    """Return restore.py as a program for the interpreter that runs now, found outside any virtual environment."""
-    return f"#!{os.path.realpath(sys.executable)} -ISB\n{RESTORE.read_text()}"
-
-
-def setup_commands(inside: str, programs: str) -> list[list[str]]:
-    """Return the commands that put the guard up, with its files in *inside*, before kube-router of *programs* runs."""
-    links = [["ln", "-s", f"{inside}/{RESTORE.name}", f"{programs}/{name}"] for name in RESTORES]
-    return [["nft", "-f", f"{inside}/guard.nft"], ["chmod", "0755", f"{inside}/{RESTORE.name}"], *links]

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-from tools.rig import cgroups, network, processes
+from tools.rig import cgroups, node, processes
 from tools.rig.errors import RigError
 from tools.rig.network import Network
 from tools.rig.state import Folder
@@ -45,7 +45,7 @@ def start(folder: Folder, link: str, net: Network, groups: list[Path], *, v2: bo
             raise RigError(f"the rig's first process ended at once: {_last_words(folder)}")
         if v2:
             cgroups.settle(groups)
-        network.connect(link, net, pid)
+        node.connect(link, net, pid)
         process.stdin.write(GO)
     return pid
 
@@ -53,7 +53,7 @@ def start(folder: Folder, link: str, net: Network, groups: list[Path], *, v2: bo
 def end(link: str, groups: list[Path]) -> None:
     """End every process of the rig and remove what it has on the host, its files excepted; fit for any half state."""
     processes.end_all(groups)
-    network.disconnect(link)
+    node.disconnect(link)
     cgroups.remove(groups)
 
 
@@ -63,7 +63,7 @@ def leftovers(link: str, groups: list[Path], folder: Folder) -> list[str]:
     return [
         *(f"process {pid}" for pid in cgroups.pids(groups)),
         *(f"cgroup {path}" for path in groups if path.exists()),
-        *([f"network device {link}"] if network.link_exists(link) else []),
+        *([f"network device {link}"] if node.link_exists(link) else []),
         *(f"mount {mount}" for mount in mounts if Path(mount).is_relative_to(folder.path)),
         *([f"folder {folder.path}"] if folder.path.exists() else []),
     ]

@@ -48,16 +48,18 @@ def choose(name: str, folder: Folder, kept: Record | None, hierarchies: list[Hie
 
 def kept_network(name: str, kept: Record) -> Network:
     """Return the addresses that kept data was made with, or raise RigError when the host uses them now."""
-    block = kept.network.block
-    if any(other.overlaps(block) for other in network.host_networks()):
-        raise RigError(f"this host now uses addresses of {block}: take rig {name} down and up again")
+    taken = network.host_networks()
+    for block in kept.network.blocks:
+        if any(network.overlap(block, other) for other in taken):
+            raise RigError(f"this host now uses addresses of {block}: take rig {name} down and up again")
     return kept.network
 
 
 def new_network(folder: Folder) -> Network:
     """Return addresses that neither the host nor another rig, running or stopped, uses."""
     others = [Folder(path).read() for path in rigs_folder().iterdir() if path.is_dir() and path != folder.path]
-    return network.free_network([*network.host_networks(), *(other.network.block for other in others if other)])
+    taken = [block for other in others if other for block in other.network.blocks]
+    return network.free_network([*network.host_networks(), *taken], ipv6=preflight.has_ipv6())
 
 
 def configure(name: str, folder: Folder, net: Network, runs: Programs, hierarchies: list[Hierarchy]) -> None:

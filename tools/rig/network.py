@@ -1,11 +1,14 @@
-"""Addresses of a rig: one free private /16 each, cut into pods, Services and the link to the host."""
+"""Addresses of a rig: one free private /16 each, and an IPv6 /48 where the kernel knows IPv6.
+
+Both are cut into pods, Services and the node. The host reaches the rig by IPv4 alone.
+"""
 
 import ipaddress
 import json
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +17,65 @@ from tools.rig.errors import RigError
 POOLS = ("10.128.0.0/9", "172.16.0.0/12", "100.64.0.0/10")
 """Private ranges only: the walls of a stack then treat a rig like any private network. A VPN often takes one whole."""
 
-NODE_DEVICE = "node"
-"""The rig's end of its link to the host. It carries the node address, which needs no `dummy` device that way."""
+ULA = "fd67:7075::/32"
+"""Where IPv6 blocks come from: unique local addresses, private like POOLS. The third group is the IPv4 block's."""
+
+KNOWS_IPV6 = Path("/proc/sys/net/ipv6")
+"""Missing where the kernel has no IPv6 at all."""
+
+Range = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
 class Network:
-    """Addresses of one rig, all cut from `block`, a /16."""
+    """Addresses of one rig, all cut from `block`, a /16, and from `block6`, a /48; without `ipv6` it is None."""
 
     block: IPv4Network
+    ipv6: bool = False
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """Return every range that pods, Services and nodes have, of both families, IPv4 first."""
+        found = (self.pods, self.services, self.nodes, self.pods6, self.services6, self.nodes6)
+        return tuple(one for one in found if one is not None)
+
+    @property
+    def blocks(self) -> tuple[Range, ...]:
+        """Return what all ranges are cut from."""
+        return (self.block,) if self.block6 is None else (self.block, self.block6)
+
+    @property
+    def block6(self) -> IPv6Network | None:
+        """Return the /48 that goes with `block`, so that rigs that share one share none of the other."""
+        if not self.ipv6:
+            return None
+        number = int(self.block.network_address) >> 16
+        return IPv6Network((int(IPv6Network(ULA).network_address) | number << 80, 48))
+
+    @property
+    def pods6(self) -> IPv6Network | None:
+        """Return the IPv6 addresses of pods."""
+        return self._part6(0, 64)
+
+    @property
+    def services6(self) -> IPv6Network | None:
+        """Return the IPv6 addresses of Services; Kubernetes takes no range wider than a /108."""
+        return self._part6(1, 112)
+
+    @property
+    def nodes6(self) -> IPv6Network | None:
+        """Return the range of the node's IPv6 address, which nobody but its pods can reach."""
+        return self._part6(2, 126)
+
+    @property
+    def node_ip6(self) -> IPv6Address | None:
+        """Return the node's IPv6 address."""
+        return None if self.nodes6 is None else self.nodes6[2]
+
+    def _part6(self, number: int, length: int) -> IPv6Network | None:
+        if self.block6 is None:
+            return None
+        return IPv6Network((int(self.block6.network_address) | number << 64, length))
 
     @property
     def pods(self) -> IPv4Network:
@@ -60,105 +113,40 @@ class Network:
         return self.services[10]
 
 
-def free_network(taken: Iterable[IPv4Network]) -> Network:
-    """Return the first /16 of the pools that overlaps nothing taken, or raise RigError."""
+def free_network(taken: Iterable[Range], *, ipv6: bool = False) -> Network:
+    """Return the first blocks of the pools that overlap nothing taken, or raise RigError."""
     used = tuple(taken)
     for pool in POOLS:
-        for block in ipaddress.ip_network(pool).subnets(new_prefix=16):
-            if isinstance(block, IPv4Network) and not any(block.overlaps(other) for other in used):
-                return Network(block)
+        for block in IPv4Network(pool).subnets(new_prefix=16):
+            network = Network(block, ipv6)
+            if not any(overlap(one, other) for one in network.blocks for other in used):
+                return network
     raise RigError(f"no /16 of {', '.join(POOLS)} is free of this host's routes and of other rigs; remove one of them")
 
 
-def host_networks() -> list[IPv4Network]:
+def overlap(one: Range, other: Range) -> bool:
+    """Tell whether two ranges share an address."""
+    if isinstance(one, IPv4Network):
+        return isinstance(other, IPv4Network) and one.overlaps(other)
+    return isinstance(other, IPv6Network) and one.overlaps(other)
+
+
+def host_networks() -> list[Range]:
     """Return what the host routes or owns already, default routes left out."""
-    routes = _ip_json("route", "show", "table", "all")
-    addresses = [info for link in _ip_json("address", "show") for info in link.get("addr_info", ())]
-    texts = [route["dst"] for route in routes] + [info["local"] for info in addresses if info.get("family") == "inet"]
-    return list(_networks(texts))
+    found = [*_networks(4)]
+    return [*found, *_networks(6)] if KNOWS_IPV6.exists() else found
 
 
-def connect(link: str, network: Network, pid: int) -> None:
-    """Make the veth pair between the host and the network namespace of *pid*, without any default route."""
-    _ip("link", "add", link, "type", "veth", "peer", "name", NODE_DEVICE, "netns", str(pid))
-    # No IPv6: a link-local address would be a second way between the two.
-    switch = Path(f"/proc/sys/net/ipv6/conf/{link}/disable_ipv6")
-    if switch.exists():
-        switch.write_text("1")
-    _ip("address", "add", f"{network.host_ip}/30", "dev", link)
-    _ip("link", "set", link, "up")
+def _networks(version: int) -> Iterator[Range]:
+    for route in _ip_json(version, "route", "show", "table", "all"):
+        if route["dst"] != "default":
+            yield ipaddress.ip_network(route["dst"], strict=False)
+    family = "inet" if version == 4 else "inet6"  # noqa: PLR2004  # IP's own number
+    for link in _ip_json(version, "address", "show"):
+        yield from (ipaddress.ip_network(one["local"]) for one in link.get("addr_info", ()) if one["family"] == family)
 
 
-def disconnect(link: str) -> None:
-    """Remove the link where the end of its namespace has not removed it yet."""
-    if link_exists(link):
-        subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)
-
-
-def link_exists(link: str) -> bool:
-    """Tell whether the host still has that device."""
-    return Path(f"/sys/class/net/{link}").exists()
-
-
-def setup_commands(network: Network) -> list[list[str]]:
-    """Return the commands that configure the node's side, run inside the rig's network namespace."""
-    return [
-        ["ip", "link", "set", "lo", "up"],
-        *(["sh", "-c", f"echo {value} > /proc/sys/net/{key}"] for key, value in SYSCTLS.items()),
-        ["ip", "address", "add", f"{network.node_ip}/30", "dev", NODE_DEVICE],
-        ["ip", "link", "set", NODE_DEVICE, "up"],
-        # Processes of the node need some route to Service addresses before kube-proxy turns the packet round.
-        ["ip", "route", "add", str(network.services), "dev", NODE_DEVICE],
-        ["nft", "-f", "/var/lib/rig/firewall.nft"],
-    ]
-
-
-SYSCTLS = {
-    "ipv6/conf/all/disable_ipv6": 1,
-    "ipv6/conf/default/disable_ipv6": 1,
-    "ipv4/ip_forward": 1,
-    "ipv4/icmp_ratelimit": 0,
-    "bridge/bridge-nf-call-iptables": 1,
-}
-"""Of the rig's own network namespace: without the limit a refusal is always heard at once; the last shows pod-to-pod
-packets on the bridge to NetworkPolicy."""
-
-
-def firewall(network: Network) -> str:
-    """Return the nft rules of the node: only the host itself comes in over the link, and nothing begins a way out."""
-    return f"""\
-table inet rig {{
-  chain entrance {{
-    type filter hook prerouting priority raw; policy accept;
-    iifname "{NODE_DEVICE}" ip saddr != {network.host_ip} drop
-    iifname "{NODE_DEVICE}" meta nfproto ipv6 drop
-  }}
-  chain forwarded {{
-    type filter hook forward priority filter; policy accept;
-    oifname "{NODE_DEVICE}" ct state new,invalid,untracked reject with icmpx type admin-prohibited
-  }}
-  chain own {{
-    type filter hook output priority filter; policy accept;
-    oifname "{NODE_DEVICE}" ct state new,invalid,untracked reject with icmpx type admin-prohibited
-  }}
-}}
-"""
-
-
-def _networks(texts: Iterable[str]) -> Iterator[IPv4Network]:
-    for text in texts:
-        if text == "default" or ":" in text:
-            continue
-        yield IPv4Network(text, strict=False)
-
-
-def _ip(*argv: str) -> None:
-    done = subprocess.run(["ip", *argv], check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise RigError(f"`ip {' '.join(argv)}` failed: {done.stderr.strip()}")
-
-
-def _ip_json(*argv: str) -> list[dict[str, Any]]:
-    done = subprocess.run(["ip", "-4", "-json", *argv], check=True, capture_output=True, text=True)
+def _ip_json(version: int, *argv: str) -> list[dict[str, Any]]:
+    done = subprocess.run(["ip", f"-{version}", "-json", *argv], check=True, capture_output=True, text=True)
     found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
     return found

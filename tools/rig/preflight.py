@@ -20,6 +20,7 @@ PACKAGES = {
     "gcc": "gcc",
     "ip": "iproute2",
     "ipset": "ipset",
+    "ip6tables": "iptables",
     "iptables": "iptables",
     "iptables-restore": "iptables",
     "mount": "mount",
@@ -54,6 +55,22 @@ PROBES = {
     "IP sets (CONFIG_NETFILTER_XT_SET)": f"ipset create one hash:ip && {_RULE} -m set --match-set one dst",
 }
 """Shell commands for a fresh network namespace; each fails where the kernel lacks the feature."""
+
+_RULE6 = "ip6tables -w 5 -A OUTPUT -j ACCEPT"
+IPV6 = f"""\
+set -e
+test -e /proc/sys/net/bridge/bridge-nf-call-ip6tables
+mount -t tmpfs tmpfs /run
+echo 0 > /proc/sys/net/ipv6/conf/all/disable_ipv6
+ip link set lo up
+ip -6 address add fd00::1/128 dev lo nodad
+{_RULE6} -m conntrack --ctstate NEW
+{_RULE6} -p ipv6-icmp -m icmp6 --icmpv6-type 135
+ipset create one hash:ip family inet6
+{_RULE6} -m set --match-set one dst
+nft 'add table ip6 one; add chain ip6 one two {_NAT}'
+"""
+"""What a rig needs to have IPv6 beside IPv4; without any of it, it has IPv4 alone."""
 
 
 def check(state: Path) -> None:
@@ -95,13 +112,16 @@ def missing_kernel_features() -> list[str]:
     if not _knows_overlay():
         _load_module("overlay")
     tests = [f"({command}) >/dev/null 2>&1 || echo '{feature}'" for feature, command in PROBES.items()]
-    script = "\n".join(["mount -t tmpfs tmpfs /run || exit 1", *tests, ":"])
-    spaces = ["unshare", "--net", "--mount", "--cgroup", "--pid", "--fork", "--mount-proc"]
-    done = subprocess.run([*spaces, "sh", "-c", script], check=False, capture_output=True, text=True, env=_env())
+    done = _in_namespaces("\n".join(["mount -t tmpfs tmpfs /run || exit 1", *tests, ":"]))
     if done.returncode:
         return [f"namespaces and mounts are refused: {done.stderr.strip()}"]
     overlay = [] if _knows_overlay() else ["overlayfs (CONFIG_OVERLAY_FS)"]
     return [f"the kernel lacks {feature}" for feature in [*done.stdout.splitlines(), *overlay]]
+
+
+def has_ipv6() -> bool:
+    """Tell whether the kernel has all that a rig needs to have IPv6 beside IPv4."""
+    return _in_namespaces(IPV6).returncode == 0
 
 
 def short_resources(state: Path) -> Iterator[str]:
@@ -120,6 +140,11 @@ def can_raise_oom() -> bool:
     """Tell whether this process has CAP_SYS_RESOURCE (bit 24)."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
     return bool(int(line.split()[1], 16) >> 24 & 1)
+
+
+def _in_namespaces(script: str) -> subprocess.CompletedProcess[str]:
+    spaces = ["unshare", "--net", "--mount", "--cgroup", "--pid", "--fork", "--mount-proc"]
+    return subprocess.run([*spaces, "sh", "-c", script], check=False, capture_output=True, text=True, env=_env())
 
 
 def _gib(size: int) -> str:

@@ -1,8 +1,8 @@
 """Stand before iptables-restore and ip6tables-restore on kube-router's PATH, and tell the guard whom its rules judge.
 
-A script with the standard library alone, like supervisor.py. kube-router hands over all its rules at every sync.
-One of its syncs reads the pods twice: a pod that comes in between has rules then, but not yet those of its policies.
-So a pod that no policy seems to select counts as judged when a second sync says the same; for that one is asked for.
+A script with the standard library alone, like supervisor.py. kube-router hands over all its rules at every sync, and
+each sync reads the pods twice: one that comes in between has rules then, but not yet those of its policies. So a pod
+that no policy seems to select counts as judged when a second sync says the same; for that one is asked for.
 """
 
 import json
@@ -33,6 +33,11 @@ def pods(rules: str) -> dict[str, bool]:
     return {address: chain not in unselected for address, chain in POD.findall(rules)}
 
 
+def named(rules: str, family: str) -> str:
+    """Return *rules* with the names that IPv6's IP sets have: kube-router 2.1.0 makes them so, and forgets it here."""
+    return rules.replace("--match-set KUBE-", "--match-set inet6:KUBE-") if family == "6" else rules
+
+
 def judged(found: dict[str, bool], seen: set[str]) -> set[str]:
     """Return the addresses whose rules are final, when *seen* had rules before."""
     return {address for address, selected in found.items() if selected or address in seen}
@@ -49,11 +54,11 @@ def main(program: str, arguments: list[str]) -> int:
     os.environ["PATH"] = os.environ["PATH"].partition(":")[2]  # the first folder is the one that holds this
     if "--help" in arguments:
         os.execvp(program, [program, *arguments])  # noqa: S606  # without a shell is how it is meant
-    rules = sys.stdin.read()
+    family = "6" if program.startswith("ip6") else "4"
+    rules = named(sys.stdin.read(), family)
     done = subprocess.run([program, *arguments], input=rules, text=True, check=False)
     if done.returncode:
         return done.returncode
-    family = "6" if program.startswith("ip6") else "4"
     found, seen = pods(rules), SEEN.with_name(SEEN.name + family)
     final = judged(found, set(seen.read_text().split()) if seen.exists() else set())
     seen.write_text("\n".join(found))

@@ -93,7 +93,7 @@ class Folder:
             raise RigError(f"{self._record} is unreadable ({error}): restore or remove it by hand") from error
         if fields.get("format") != FORMAT:
             raise RigError(f"{self._record} was written by another version of the rig: take it down with that version")
-        network = Network(IPv4Network(fields["network"]))
+        network = Network(IPv4Network(fields["network"]), fields.get("ipv6", False))
         return Record(network, tuple(Path(path) for path in fields["cgroups"]))
 
     def read_if_sound(self) -> Record | None:
@@ -108,6 +108,7 @@ class Folder:
         fields = {
             "format": FORMAT,
             "network": str(record.network.block),
+            "ipv6": record.network.ipv6,
             "cgroups": [str(path) for path in record.cgroups],
         }
         write_json(self._record, fields)
