@@ -22,16 +22,14 @@ DEADLINE_SECONDS = 30
 """From a pod's start until its walls must stand; kube-router takes a second, a busy plugin some more."""
 
 JOB_SECONDS = 300
-"""For two attempts with all around them, of which pulling the image may be the longest."""
+"""For a pod to be placed, to pull its image and to try everything, and once more where it was taken away."""
 
-RETRIES = 1
-"""For a pod that was taken from its node; one that found holes fails the Job at once."""
-
-FOUND_HOLES: Manifest = {
-    "action": "FailJob",
-    "onExitCodes": {"containerName": PROBE, "operator": "In", "values": [1, 2]},
+TAKEN_AWAY: Manifest = {
+    "action": "Ignore",
+    "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
 }
-"""1: the walls do not hold; 2: the targets are unreadable. Neither gets better by itself."""
+"""A pod that was drained from its node is replaced; one that found holes fails the Job, with no second attempt. A rule
+to that end would fail it for a reason that the Pulumi provider (4.25) takes for none, and waits on."""
 
 RESOURCES = requirements({"cpu": "50m", "memory": "64Mi"}, {"cpu": "500m", "memory": "64Mi"})
 """22 MiB are used; a start-up window is measured better with a processor at hand."""
@@ -62,9 +60,9 @@ class ProbeSpec:
 
     @property
     def name(self) -> str:
-        """Name the Job and its ConfigMap by the walls, the targets and the pod that tries them."""
+        """Name the Job and its ConfigMap by the walls, the targets and the Job itself, which nothing can change."""
         walls = sorted(json.dumps([_place(policy), policy["spec"]], sort_keys=True) for policy in self.walls)
-        said = json.dumps([walls, self.targets, _pod(self.image, "")], sort_keys=True)
+        said = json.dumps([walls, self.targets, _job(self, "")], sort_keys=True)
         return names.probe_job(hashlib.sha256(said.encode()).hexdigest())
 
 
@@ -80,14 +78,18 @@ def probe_manifests(spec: ProbeSpec) -> dict[str, Manifest]:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": metadata(spec.name, namespace, spec.labels, REPLACE_FAILED),
-        "spec": {
-            "backoffLimit": RETRIES,
-            "activeDeadlineSeconds": JOB_SECONDS,
-            "podFailurePolicy": {"rules": [FOUND_HOLES]},
-            "template": {"metadata": {"labels": spec.labels}, "spec": _pod(spec.image, spec.name)},
-        },
+        "spec": _job(spec, spec.name),
     }
     return {"config": {**config, "data": {CONFIG_FILE: json.dumps(spec.targets, indent=1)}}, "job": job}
+
+
+def _job(spec: ProbeSpec, config: str) -> Manifest:
+    return {
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": JOB_SECONDS,
+        "podFailurePolicy": {"rules": [TAKEN_AWAY]},
+        "template": {"metadata": {"labels": spec.labels}, "spec": _pod(spec.image, config)},
+    }
 
 
 def _pod(image: str, config: str) -> Manifest:

@@ -52,7 +52,7 @@ class Probe:
             last = age() + 2 * TRY_SECONDS >= self.deadline
             rows = await self._round(whole=last)
             if last or (len(rows) == len(self.targets) and all(row.right for row in rows)):
-                return rows
+                return sorted(rows, key=lambda row: self.targets.index(row.target))
             self._sign_of_life(rows)
             self._quick = min(2 * self._quick, TRY_SECONDS)
             await asyncio.sleep(PAUSE_SECONDS)

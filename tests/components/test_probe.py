@@ -53,7 +53,11 @@ def test_targets(golden: Golden) -> None:
 
 def test_job(golden: Golden) -> None:
     """The probe's Job is reviewed as one file."""
-    golden("probe-job.yaml", {**probe_manifests(SPEC)["job"], "metadata": "named by the walls"})
+    job = copy.deepcopy(probe_manifests(SPEC)["job"])
+    named = {job["metadata"].pop("name"), job["spec"]["template"]["spec"]["volumes"][0]["configMap"].pop("name")}
+
+    assert named == {SPEC.name}
+    golden("probe-job.yaml", job)
 
 
 def test_the_program_in_the_image_reads_the_targets(tmp_path: Path) -> None:
@@ -152,9 +156,8 @@ def test_the_same_walls_are_the_same_job() -> None:
 
 
 def test_the_targets_are_the_jobs_own() -> None:
-    """A pod of another Job never reads this one's list: both are named alike."""
-    made = probe_manifests(SPEC)
-    (volume,) = made["job"]["spec"]["template"]["spec"]["volumes"]
+    """The list is named like its Job, so that a pod of another Job never reads it."""
+    config = probe_manifests(SPEC)["config"]
 
-    assert volume["configMap"]["name"] == made["config"]["metadata"]["name"] == SPEC.name
-    assert json.loads(made["config"]["data"]["targets.json"]) == list(SPEC.targets)
+    assert config["metadata"]["name"] == SPEC.name
+    assert json.loads(config["data"]["targets.json"]) == list(SPEC.targets)

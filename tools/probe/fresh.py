@@ -169,11 +169,7 @@ def _verdict(client: Client, site: Site, job: str) -> Verdict | None:
     ended = next((s.state.terminated for s in statuses if s.state and s.state.terminated), None)
     if pod is None or ended is None:
         return None
-    try:
-        log = "\n".join(line.rstrip("\n") for line in client.log(_meta(pod).name or "", namespace=site.namespace))
-    except ApiError:
-        log = ended.message or ""
-    return Verdict(ended.exitCode, log)
+    return Verdict(ended.exitCode, "".join(_log(client, site, pod)) or ended.message or "")
 
 
 def _state(client: Client, site: Site, job: str) -> str:
@@ -181,11 +177,19 @@ def _state(client: Client, site: Site, job: str) -> str:
     pod = _pod(client, site, job)
     if pod is None or pod.status is None:
         return f"no pod for Job {site.namespace}/{job} yet; its events say why"
+    if pod.status.phase == "Running":
+        return "".join(_log(client, site, pod, tail_lines=1)).strip()
     statuses = pod.status.containerStatuses or []
     waiting = next((s.state.waiting for s in statuses if s.state and s.state.waiting), None)
     unplaced = next((c.message for c in pod.status.conditions or [] if c.status == "False" and c.message), None)
     why = (waiting.message or waiting.reason) if waiting else unplaced
     return f"pod {_meta(pod).name} is {pod.status.phase}{f': {why}' if why else ''}"
+
+
+def _log(client: Client, site: Site, pod: Pod, *, tail_lines: int | None = None) -> Iterator[str]:
+    """Yield lines of a pod's log; none when the node cannot be asked."""
+    with suppress(ApiError):
+        yield from client.log(_meta(pod).name or "", namespace=site.namespace, tail_lines=tail_lines)
 
 
 def _pod(client: Client, site: Site, job: str) -> Pod | None:
