@@ -91,7 +91,7 @@ def _foreign_namespaces(client: Client, owner: str, wanted: frozenset[str]) -> I
             continue
         if phase == "Terminating":
             yield f"namespace {meta.name}", "is being deleted; wait until it is gone and run again"
-        elif reason := _not_ours(owner, meta.labels):
+        elif reason := not_ours(owner, meta.labels):
             yield f"namespace {meta.name}", f"{reason}; choose another tenant name or set gpu-runtime:namespacePrefix"
 
 
@@ -100,11 +100,12 @@ def _foreign_claims(client: Client, owner: str, wanted: frozenset[Claim]) -> Ite
         meta = claim.metadata
         if meta is None or Claim(meta.namespace or "", meta.name or "") not in wanted:
             continue
-        if reason := _not_ours(owner, meta.labels):
+        if reason := not_ours(owner, meta.labels):
             yield f"claim {meta.namespace}/{meta.name}", f"{reason}; rename the storage or move that claim away"
 
 
-def _not_ours(owner: str, labels: dict[str, str] | None) -> str | None:
+def not_ours(owner: str, labels: dict[str, str] | None) -> str | None:
+    """Say why a thing with *labels* is not *owner*'s, or None where it is."""
     held = (labels or {}).get(names.OWNER_LABEL)
     if held == owner:
         return None

@@ -45,6 +45,18 @@ def refusals(stack: Stack, view: View) -> Iterator[Problem]:
     if config.cluster.admin_tier and view.admin_tier is None and "admin_tier" not in view.forbidden:
         lacks = "the cluster does not serve ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"
         yield Problem("cluster.adminTier", f"{lacks}; install its CRD where the network plugin knows it, or say false")
+    for name in _foreign_policies(stack, view):
+        yield Problem("cluster.adminTier", f"ClusterNetworkPolicy {name}; remove it, or choose another namespacePrefix")
+
+
+def _foreign_policies(stack: Stack, view: View) -> Iterator[str]:
+    """Yield name and owner of each policy of a name of ours that is not ours; they belong to no namespace."""
+    if view.admin_tier:
+        kinds = ((manifest["kind"], manifest["metadata"]["name"]) for manifest in stack.manifests())
+        wanted = {name for kind, name in kinds if kind == "ClusterNetworkPolicy"}
+        metas = [meta for policy in view.admin_tier if (meta := policy.metadata) and meta.name in wanted]
+        why = ((meta.name, cluster.not_ours(stack.owner, meta.labels)) for meta in metas)
+        yield from (f"{name} {reason}" for name, reason in why if reason)
 
 
 def warnings(stack: Stack, view: View) -> Iterator[Problem]:

@@ -6,11 +6,12 @@ from typing import Any
 import pulumi
 import pytest
 from lightkube.models.core_v1 import NodeSpec
+from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node
 
 from components import cluster, cluster_view
 from components.cluster import UnreachableError
-from components.cluster_view import View
+from components.cluster_view import ADMIN_TIER, View
 from stacks import ownership
 from stacks.load import parse
 from stacks.problems import RefusedError
@@ -42,6 +43,18 @@ def test_an_admin_tier_needs_its_kind() -> None:
     assert str(refused).startswith("gpu-runtime:cluster.adminTier: the cluster does not serve ClusterNetworkPolicy")
     assert list(ownership.refusals(stack(adminTier=True), View(admin_tier=()))) == []
     assert list(ownership.refusals(stack(), View())) == []
+
+
+def test_a_policy_of_the_admin_tier_that_is_not_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Policies of the cluster have no namespace to own: one of our name without our label is never taken over."""
+    name = "gpu-runtime.lab-a"
+    monkeypatch.setattr(Stack, "manifests", lambda _: [{"kind": "ClusterNetworkPolicy", "metadata": {"name": name}}])
+    theirs = ADMIN_TIER(metadata=ObjectMeta(name=name))
+    ours = ADMIN_TIER(metadata=ObjectMeta(name=name, labels={"gpu-runtime/owner": "local"}))
+    (refused,) = ownership.refusals(stack(adminTier=True), View(admin_tier=(theirs, ADMIN_TIER(metadata=ObjectMeta()))))
+
+    assert "ClusterNetworkPolicy gpu-runtime.lab-a exists and is not ours" in str(refused)
+    assert list(ownership.refusals(stack(adminTier=True), View(admin_tier=(ours,)))) == []
 
 
 def test_what_nobody_could_check_is_said() -> None:

@@ -29,6 +29,8 @@ def judged(refusal: str | None) -> Finding:
         return fail(CHECK, "a privileged pod is let into a namespace with the label restricted", advice)
     if "violates PodSecurity" in refusal:
         return ok(CHECK, "a privileged pod is refused in a namespace with the label restricted")
+    if "cannot create resource" in refusal:
+        return warn(CHECK, "not tried: you may not make pods", "have somebody run doctor who may")
     advice = "see that the admission plugin PodSecurity is on"
     return warn(CHECK, f"a privileged pod is refused, but not by Pod Security: {refusal}", advice)
 

@@ -12,7 +12,7 @@ from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
 from components.cluster import answered
 from components.model import Manifest
 from stacks.resolve import Stack
-from tools.doctor.findings import Finding, fail, ok
+from tools.doctor.findings import Finding, fail, ok, warn
 from tools.shell import HEARTBEAT_SECONDS, say
 
 CHECK = "your rights"
@@ -25,8 +25,11 @@ WATCHES = ("list", "watch")
 
 WATCHED = frozenset({"Deployment", "Job", "PersistentVolumeClaim", "ResourceQuota"})
 
-BESIDE = (("apps", "replicasets"), ("", "pods"), ("", "events"))
-"""Group and resource of what is watched in the stack's namespaces to tell why a Deployment is not ready."""
+BESIDE = (("apps", "replicasets", WATCHES), ("", "pods", WATCHES), ("", "events", WATCHES), ("", "pods/log", ("get",)))
+"""Group, resource and verbs of what tells, in the stack's namespaces, why a pod is not ready or its walls are open."""
+
+NICE = frozenset({"events", "pods/log"})
+"""Resources of those without which all works, and a failure says less."""
 
 LOOKED_AT = (("", "namespaces"), ("", "persistentvolumeclaims"))
 """What the program lists in the whole cluster, to know whose it is."""
@@ -68,7 +71,7 @@ def needed(manifests: Iterable[Manifest]) -> dict[Right, set[str]]:
         for right in _of_kind(manifest):
             found.setdefault(right, set()).update({namespace} if namespace else ())
     namespaces = set().union(*found.values())
-    for right in (Right(group, resource, verb) for group, resource in BESIDE for verb in WATCHES):
+    for right in (Right(group, resource, verb) for group, resource, verbs in BESIDE for verb in verbs):
         found[right] = set(namespaces)
     for group, resource in LOOKED_AT:
         found[Right(group, resource, "list")] = set()
@@ -92,12 +95,17 @@ def rights(stack: Stack, allowed: Allowed) -> Iterator[Finding]:
     narrow = {right.within(where) for right in wanted.keys() - wide for where in wanted[right]}
     had = allowed(narrow)
     missing = sorted((narrow - had) | {right for right in wanted.keys() - wide if not wanted[right]})
-    if missing:
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        said = ", ".join(right.text for right in missing[:SHOWN])
-        yield fail(CHECK, f"you may not {said}{more}", "get a role that may; it needs no right on nodes")
-    else:
-        yield ok(CHECK, f"you may do all that the stack needs ({len(wanted)} verbs on kinds)")
+    yield _judged(missing, len(wanted))
+
+
+def _judged(missing: list[Right], asked: int) -> Finding:
+    if not missing:
+        return ok(CHECK, f"you may do all that the stack needs ({asked} verbs on kinds)")
+    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+    said = f"you may not {', '.join(right.text for right in missing[:SHOWN])}{more}"
+    if {right.resource for right in missing} <= NICE:
+        return warn(CHECK, said, "get that right too: without it a failure tells less")
+    return fail(CHECK, said, "get a role that may; it needs no right on nodes")
 
 
 def reviewer(client: Client) -> Allowed:
@@ -120,8 +128,10 @@ def reviewer(client: Client) -> Allowed:
 
 
 def _review(client: Client, right: Right) -> bool:
+    resource, _, part = right.resource.partition("/")
+    where = right.namespace or None
     asked = ResourceAttributes(
-        group=right.group, resource=right.resource, verb=right.verb, namespace=right.namespace or None
+        group=right.group, resource=resource, subresource=part or None, verb=right.verb, namespace=where
     )
     review = client.create(SelfSubjectAccessReview(spec=SelfSubjectAccessReviewSpec(resourceAttributes=asked)))
     return bool(review.status and review.status.allowed)

@@ -1,7 +1,8 @@
 """What the program itself would refuse or warn of: addresses, DNS, the admin tier, and whose the names are."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from components.names import PROJECT
 from stacks.ownership import refusals, warnings
 from stacks.problems import Problem
 from stacks.resolve import Stack
@@ -15,15 +16,18 @@ CHECKS = {"cluster.dns": "cluster DNS", "cluster.adminTier": "admin tier", "clus
 def site(stack: Stack, facts: Facts, foreign: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """Give the program's own refusals as failures and its warnings as such; what nobody spoke of is well."""
     problems = [*(Problem("tenants", f"{what} {why}") for what, why in foreign), *refusals(stack, facts.view)]
-    bad = [fail(_check(problem), problem.path, problem.message) for problem in problems]
-    odd = [warn(_check(problem), problem.path, problem.message) for problem in warnings(stack, facts.view)]
+    bad = [_told(fail, problem) for problem in problems]
+    odd = [_told(warn, problem) for problem in warnings(stack, facts.view)]
     spoken = {finding.check for finding in (*bad, *odd)}
     yield from (ok(check, said) for check, said in _well(stack).items() if check not in spoken)
     yield from (*bad, *odd)
 
 
-def _check(problem: Problem) -> str:
-    return next(check for begin, check in CHECKS.items() if problem.path.startswith(begin))
+def _told(how: Callable[[str, str, str], Finding], problem: Problem) -> Finding:
+    """Take the message apart at its semicolon: what is so, and what to do; else the place is what to do."""
+    check = next(check for begin, check in CHECKS.items() if problem.path.startswith(begin))
+    found, _, advice = problem.message.partition("; ")
+    return how(check, found, advice or f"in the stack file: {PROJECT}:{problem.path}")
 
 
 def _well(stack: Stack) -> dict[str, str]:
