@@ -15,14 +15,16 @@ from policy.reach import Reach
 from stacks.resolve import Stack
 from tests.docs.test_isolation import every_flow
 
-DNS = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "dns", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
-    "spec": {"containers": [{"name": "dns"}]},
-}
-STRANGER = {**DNS, "metadata": {"name": "stranger", "namespace": "somebody-else", "labels": DNS["metadata"]["labels"]}}
-UNNAMED = {**DNS, "metadata": {"name": "unnamed", "namespace": "gpu-lab-a", "labels": {"app": "by-hand"}}}
+
+def bare_pod(name: str, namespace: str, labels: dict[str, str]) -> Manifest:
+    """Give a pod of which only its place and labels count."""
+    meta = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [{"name": "main"}]}}
+
+
+DNS = bare_pod("dns", "kube-system", {"k8s-app": "kube-dns"})
+STRANGER = bare_pod("stranger", "somebody-else", {"k8s-app": "kube-dns"})
+UNNAMED = bare_pod("unnamed", "gpu-lab-a", {"app": "by-hand"})
 """A resolver, somebody else's pod with its labels, and a pod of a tenant that no row names."""
 
 ADDRESSES = (
@@ -67,10 +69,8 @@ def is_of(end: End, party: Party, tenants: set[str]) -> bool:
     if isinstance(party, Anybody):
         return not isinstance(end, Pod) or end.namespace not in {*tenants, "gpu-runtime"}
     if isinstance(party, Pods):
-        home = isinstance(end, Pod) and (
-            end.namespace == party.namespace or (not party.namespace and end.namespace in tenants)
-        )
-        return isinstance(end, Pod) and home and chosen(end.labels.value or {}, party.selector)
+        homes = {party.namespace} if party.namespace else tenants
+        return isinstance(end, Pod) and end.namespace in homes and chosen(end.labels.value or {}, party.selector)
     address = end.address(4) if isinstance(end, Pod) else end
     return isinstance(party, Addresses) and any(
         address in ip_network(block.cidr) and not any(address in ip_network(hole) for hole in block.excepted)
