@@ -73,7 +73,7 @@ def _tier(tunnel: Tunnel) -> Iterator[Manifest]:
     entrance = names.service_host(ENTRANCE, names.PLATFORM_NAMESPACE)
     yield closed("entrance", entrance, names.CONNECT_PORT, "SSH to every tenant's units")
     if (node_port := tunnel.spec.service.node_port) is not None:
-        yield closed("entrance, node port", "$NODE_IP", node_port, "the same by way of the node")
+        yield closed("node port of the entrance", "$NODE_IP", node_port, "the same by way of the node")
 
 
 def _metadata() -> Iterator[Manifest]:

@@ -97,7 +97,7 @@ def test_the_node_port_is_tried_where_there_is_one() -> None:
     service = TUNNEL.spec.service.model_copy(update={"node_port": 31337})
     tunnel = replace(TUNNEL, spec=TUNNEL.spec.model_copy(update={"service": service}))
 
-    assert hosts(replace(AROUND, tunnel=tunnel))["entrance, node port"] == "$NODE_IP:31337"
+    assert hosts(replace(AROUND, tunnel=tunnel))["node port of the entrance"] == "$NODE_IP:31337"
 
 
 def test_every_metadata_address_and_blocked_range_is_tried() -> None:
