@@ -8,6 +8,7 @@ import pulumi
 from pydantic import Field
 
 from components import names, walls
+from components.admin_tier import admin_manifests
 from components.dns import DnsSpec
 from components.egress import Egress
 from components.flows import Flow, tenant_flows
@@ -43,6 +44,8 @@ class TenantSpec:
     egress: Egress
     internal: bool = False
     """True: its units reach each other on every port."""
+    admin_tier: tuple[Flow, ...] | None = None
+    """Rows of its units and of the platform, where the cluster has an admin tier to say them in, too."""
     retained: bool = False
     """True when a claim in it outlives the stack, so that the namespace must too."""
 
@@ -54,10 +57,13 @@ class TenantSpec:
 
 def tenant_manifests(spec: TenantSpec) -> dict[str, Manifest]:
     """Build the objects of a tenant."""
+    rows = rows_of_tenant(spec)
+    above = () if spec.admin_tier is None else (*rows, *spec.admin_tier)
     return {
         "namespace": _namespace(spec),
         "default-deny": walls.default_deny(spec.namespace, spec.labels),
-        **walls.policies(spec.namespace, spec.labels, rows_of_tenant(spec)),
+        **walls.policies(spec.namespace, spec.labels, rows),
+        **(admin_manifests(spec.namespace, spec.labels, above, spec.egress.site) if above else {}),
         "quota": _quota(spec),
         "limits": _limit_range(spec),
         "service-account": _service_account(spec),

@@ -1,6 +1,6 @@
 """From a stack file to the specs of components: defaults filled in, names looked up."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,6 +78,7 @@ class Stack:
             quota=QuotaSpec(),
             dns=self.config.cluster.dns,
             egress=self.egress,
+            admin_tier=self._admin_tier(()),
         )
 
     @cached_property
@@ -122,8 +123,16 @@ class Stack:
             dns=self.config.cluster.dns,
             egress=self.egress.of_tenant(tenant.egress, self.config.cluster.sealed),
             internal=tenant.internal,
+            admin_tier=self._admin_tier(f"{unit}.{name}" for unit in tenant.units),
             retained=any(not storage.delete_with_stack for storage in tenant.storages.values()),
         )
+
+    def _admin_tier(self, units: Iterable[str]) -> tuple[Flow, ...] | None:
+        """Give the rows around a tenant with *units*, where a stack file asks for the admin tier."""
+        if not self.config.cluster.admin_tier:
+            return None
+        tier = rows_of_tunnel(self.tunnel) if self.tunnel else []
+        return (*tier, *(row for alias in units for row in rows_of_unit(self.units[alias])))
 
     def _namespace(self, tenant: str) -> str:
         return names.tenant_namespace(self.config.namespace_prefix, tenant)

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import settings
 from typing_extensions import override
+
+settings.register_profile("ours", deadline=None)  # a busy machine is no failure of what is tested
+settings.load_profile("ours")
 
 Golden = Callable[[str, object], None]
 GOLDEN = Path(__file__).parent / "golden"

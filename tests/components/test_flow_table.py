@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.flows import Addresses, Anybody, Flow, Party, Pods
+from components.flows import Anybody, Flow, Party, Pods
 from components.model import Manifest
 from policy.ends import Pod
 from policy.reach import Reach
@@ -70,9 +70,9 @@ def is_of(end: End, party: Party, tenants: set[str]) -> bool:
         return not isinstance(end, Pod) or end.namespace not in {*tenants, "gpu-runtime"}
     if isinstance(party, Pods):
         homes = {party.namespace} if party.namespace else tenants
-        return isinstance(end, Pod) and end.namespace in homes and chosen(end.labels.value or {}, party.selector)
+        return isinstance(end, Pod) and end.namespace in homes and chosen(end.labels.value, party.selector)
     address = end.address(4) if isinstance(end, Pod) else end
-    return isinstance(party, Addresses) and any(
+    return any(
         address in ip_network(block.cidr) and not any(address in ip_network(hole) for hole in block.excepted)
         for block in party.blocks
     )

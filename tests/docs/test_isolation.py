@@ -20,6 +20,7 @@ def every_flow() -> Stack:
     """Give the README's stack with all that opens a flow: what it says of holes is each site's own."""
     said: dict[str, Any] = copy.deepcopy(example())
     said["platform"]["ssh"]["service"].pop("sourceRanges")
+    said["cluster"]["adminTier"] = True
     lab = said["tenants"]["lab-a"]
     lab.pop("quota")
     bare = {key: lab["units"]["trainer"][key] for key in ("flavor", "image", "ssh")}
