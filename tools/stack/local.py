@@ -141,9 +141,9 @@ def overlay(said: Config, rig: Rig, images_there: dict[str, str], public_key: st
     filled["gpu-runtime:cluster"] = {
         "context": f"rig-{rig.name}",
         "kubeconfig": os.fspath(rig.kubeconfig),
-        "podCidrs": [str(net.pods)],
-        "serviceCidrs": [str(net.services)],
-        "nodeCidrs": [str(net.nodes)],
+        "podCidrs": _families(net.pods, net.pods6),
+        "serviceCidrs": _families(net.services, net.services6),
+        "nodeCidrs": _families(net.nodes, net.nodes6),
     }
     filled["gpu-runtime:images"] = {**images_there, **_table(filled, "gpu-runtime:images")}
     connect = _table(_table(_table(filled, "gpu-runtime:platform"), "ssh"), "connect")
@@ -154,6 +154,11 @@ def overlay(said: Config, rig: Rig, images_there: dict[str, str], public_key: st
         if isinstance(keys, list) and public_key not in keys:
             keys.append(public_key)
     return {key: filled[key] for key in sorted(filled)}
+
+
+def _families(*ranges: object) -> list[str]:
+    """Write a range of each family that the rig has."""
+    return [str(one) for one in ranges if one is not None]
 
 
 def _logins(config: Config) -> list[dict[str, Any]]:
