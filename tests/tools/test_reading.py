@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
+from components.derive import Authority
 from tests.stack_files import STACKS
 from tools.shell import ToolError
 from tools.stack import reading
@@ -29,6 +31,16 @@ def test_a_stack_without_a_secret_yet_is_read(written: Path) -> None:
     assert written.exists()
     assert (stack.owner, stack.namespaces[-1]) == ("x", "gpu-lab-b")
     assert stack.config.secret.get_secret_value() == PLACEHOLDER
+
+
+def test_a_server_elsewhere_without_a_token_yet_is_read(written: Path) -> None:
+    """The other secret that a stack may need is no more needed here than the first."""
+    stated = yaml.safe_load(PROD)
+    server = {"address": "203.0.114.7", "name": "frps.example.com", "ca": Authority("s" * 32, 0, "x").certificate}
+    stated["config"]["gpu-runtime:platform"]["ssh"]["server"] = server
+    written.write_text(yaml.safe_dump(stated))
+
+    assert read_stack("x").servers == [("server", "203.0.114.7", 7000)]
 
 
 def test_what_is_encrypted_is_not_needed(written: Path) -> None:

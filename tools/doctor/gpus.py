@@ -49,12 +49,14 @@ def _reachable(check: str, said: str, flavor: Flavor, usable: Iterable[Node]) ->
 def _advice(flavor: Flavor, selected: list[Node], usable: list[Node]) -> str:
     """Name the first thing that keeps units out."""
     if not selected:
-        return f"no node has the labels {_pairs(flavor.node_selector)}"
+        return f"no node has the labels {_pairs(flavor.node_selector)}" if flavor.node_selector else "no node is there"
     if not usable:
         keys = sorted(set().union(*map(_keys, selected)))
         return f"its nodes are tainted ({', '.join(keys)}), and units cannot carry a toleration yet"
-    if flavor.gpus and not any(_allocatable(node).get(flavor.resource) for node in usable):
-        seen = sorted({key for node in usable for key in _allocatable(node) if is_gpu_resource(key)})
+    # a node whose plugin stopped still names its resource, with none of it
+    there_are = {key for node in usable for key, count in _allocatable(node).items() if quantity(count) > 0}
+    if flavor.gpus and flavor.resource not in there_are:
+        seen = sorted(filter(is_gpu_resource, there_are))
         there = f"nodes have {', '.join(seen)}: set the flavor's resource" if seen else "install its device plugin"
         return f"no node has {flavor.resource}; {there}"
     return f"no room for {_needs_text(flavor)} on enough nodes: add nodes, or make the flavor smaller"

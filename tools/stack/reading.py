@@ -25,8 +25,9 @@ def read_stack(name: str) -> Stack:
     Raises ToolError where there is no such file, and with every problem that the program would refuse it for.
     """
     said = _values(stack_file(name))
-    encrypted = {key for key in SECRETS if _is_encrypted(said.get(key))} | {"secret"} - said.keys()
-    raw = {"secret": PLACEHOLDER, **{key: _plain(value) for key, value in said.items()}}
+    later = {key: PLACEHOLDER for key in _needed(said) if key not in said}  # set by `pulumi config set --secret`
+    encrypted = {*later, *(key for key in SECRETS if _is_encrypted(said.get(key)))}
+    raw = {**later, **{key: _plain(value) for key, value in said.items()}}
     try:
         return Stack(parse(raw, {f"{PROJECT}:{key}" for key in encrypted}), owner=name)
     except RefusedError as error:
@@ -61,6 +62,13 @@ def _values(path: Path) -> dict[str, Any]:
         raise ToolError(f"{path} is no stack file: it needs a table `config:` with the keys of {PROJECT}")
     prefix = f"{PROJECT}:"
     return {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
+
+
+def _needed(said: dict[str, Any]) -> tuple[str, ...]:
+    """Name the secrets without which the program refuses the file."""
+    platform = said.get("platform")
+    ssh = platform.get("ssh") if isinstance(platform, dict) else None
+    return ("secret", "serverToken") if isinstance(ssh, dict) and "server" in ssh else ("secret",)
 
 
 def _plain(value: Any) -> Any:
