@@ -39,6 +39,8 @@ class Probe:
     targets: list[Target]
     deadline: float
     """Age of the process, in seconds, at which the last round ends."""
+    domain: str | None
+    """Of the cluster's Services."""
     say: Callable[[str], None]
     last_answer: float | None = None
     """Age, in seconds, at which a forbidden target last answered."""
@@ -85,7 +87,7 @@ class Probe:
     async def _try(self, target: Target, seconds: float) -> Row:
         addresses = self._addresses.get(target)
         if addresses is None:
-            found = await resolve(target)
+            found = await resolve(target, self.domain)
             if isinstance(found, Answer):
                 return Row(target, found)
             addresses = self._addresses[target] = found

@@ -11,7 +11,7 @@ from pathlib import Path
 from probe import report
 from probe.age import age
 from probe.rounds import Probe
-from probe.targets import NAMESERVERS, InputError, nameservers, read
+from probe.targets import NAMESERVERS, InputError, cluster_domain, nameservers, read
 from probe.tries import RESOLVER
 from probe.window import OPTION, Window
 
@@ -38,12 +38,13 @@ def main(argv: list[str], window: Window | None) -> int:
     os.environ.update(RESOLVER)
     options = arguments(argv)
     try:
-        variables = {**os.environ, NAMESERVERS: nameservers(options.resolv_conf.read_text())}
-        probe = Probe(read(options.targets, variables), options.deadline, _say)
+        resolver = options.resolv_conf.read_text()
+        targets = read(options.targets, {**os.environ, NAMESERVERS: nameservers(resolver)})
     except (InputError, OSError) as error:
         _fail(f"nothing was tried: {error}", options.message_file)
         return UNREADABLE
-    _say(f"trying {len(probe.targets)} targets")
+    probe = Probe(targets, options.deadline, cluster_domain(resolver), _say)
+    _say(f"trying {len(targets)} targets")
     rows = asyncio.run(probe.run())
     windows = {"answeredMs": probe.last_answer}
     if window is not None:

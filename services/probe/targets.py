@@ -71,6 +71,13 @@ def nameservers(resolv_conf: str) -> str:
     return " ".join(words[1] for words in lines if len(words) > 1 and words[0] == "nameserver")
 
 
+def cluster_domain(resolv_conf: str) -> str | None:
+    """Give the domain of the cluster that *resolv_conf* searches for Services in, such as cluster.local."""
+    lines = [line.split() for line in resolv_conf.splitlines()]
+    searched = [word for words in lines if words[:1] == ["search"] for word in words[1:]]
+    return next((word.removeprefix("svc.").rstrip(".") for word in searched if word.startswith("svc.")), None)
+
+
 _TYPES = {"name": str, "host": str, "port": int, "protocol": str, "expect": str, "why": str, "optional": bool}
 
 

@@ -42,13 +42,17 @@ async def attempt(target: Target, addresses: tuple[str, ...], seconds: float) ->
     return next((answer for found in ("open", "unknown") for answer in answers if answer.found == found), answers[0])
 
 
-async def resolve(target: Target) -> tuple[str, ...] | Answer:
-    """Give the addresses of *target*, or what it means that there are none."""
+async def resolve(target: Target, domain: str | None) -> tuple[str, ...] | Answer:
+    """Give the addresses of *target*, or what it means that there are none.
+
+    A Service is looked up in the cluster's *domain* alone: of another, cluster DNS may not know that there is none.
+    """
     if is_address(target.host):
         return (target.host,)
+    name = f"{target.host}.{domain}." if domain and target.host.endswith(".svc") else target.host
     try:
         async with asyncio.timeout(NAME_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+            found = await asyncio.get_running_loop().getaddrinfo(name, target.port, type=socket.SOCK_STREAM)
     except TimeoutError:
         return Answer("unknown", "its name is not resolved")
     except OSError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe.targets import InputError, Target, nameservers, read
+from probe.targets import InputError, Target, cluster_domain, nameservers, read
 from probe.tries import Answer, resolve
 
 from tests.services.world import ROOT, python, wait_for
@@ -149,14 +149,17 @@ def test_a_name_that_cannot_be_resolved_is_not_closed(arena: Arena) -> None:
 @pytest.mark.parametrize(("optional", "found"), [(True, "closed"), (False, "unknown")])
 def test_a_name_that_does_not_exist(monkeypatch: pytest.MonkeyPatch, *, optional: bool, found: str) -> None:
     """Only a target that may not be made yet is closed without a name."""
+    asked = []
 
-    def nowhere(*_: object, **__: object) -> None:
+    def nowhere(name: str, *_: object, **__: object) -> None:
+        asked.append(name)
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", nowhere)
 
-    answer = asyncio.run(resolve(Target(**forbidden("unit", 80, "unit-a.lab-b.svc", optional=optional))))
+    answer = asyncio.run(resolve(Target(**forbidden("unit", 80, "unit-a.lab-b.svc", optional=optional)), "c.test"))
 
+    assert asked == ["unit-a.lab-b.svc.c.test."]
     assert answer == Answer(found, "no such name")
 
 
@@ -201,6 +204,15 @@ def test_unreadable_input_has_a_status_of_its_own(arena: Arena) -> None:
 
     assert (done.status, done.text) == (2, f"{done.message}\n")
     assert done.message.startswith("nothing was tried: ")
+
+
+@pytest.mark.parametrize(
+    ("search", "domain"),
+    [("lab-a.svc.cluster.local svc.cluster.local cluster.local", "cluster.local"), ("example.test", None), ("", None)],
+)
+def test_the_clusters_domain_is_the_one_that_is_searched(search: str, domain: str | None) -> None:
+    """A Service is asked for in full: with no upstream, cluster DNS cannot say that a shorter name does not exist."""
+    assert cluster_domain(f"nameserver 10.0.0.1\nsearch {search}\n") == domain
 
 
 def test_a_variable_may_hold_several_addresses(tmp_path: Path) -> None:
