@@ -35,7 +35,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         findings = examine(read_stack(arguments.stack))
-    except ToolError as error:
+    except (ToolError, OSError) as error:
         say(f"error: {error}")
         return CANNOT_ASK
     print(as_json(findings) if arguments.json else table(findings))
@@ -53,7 +53,8 @@ def examine(stack: Stack) -> list[Finding]:
             say(f"doctor: stack {stack.owner}, cluster {config.context}")
             return list(_examined(client, stack))
     except cluster.UnreachableError as error:
-        advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
+        check = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
+        advice = "`make up` starts its rig" if stack.owner == LOCAL else check
         raise ToolError(f"the cluster cannot be asked ({error}); {advice}") from None
 
 
