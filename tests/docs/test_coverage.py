@@ -24,7 +24,7 @@ SECTIONS = (
 )
 POINTS = (*(f"S{n}" for n in range(1, 21)), *(f"R{n}" for n in range(1, 24)), *(f"O{n}" for n in range(1, 8)))
 
-ISSUES = ("The walls", "GPUUnit and the frps tier", "GPUStorage, its browser and the proxy", "later")
+ISSUES = ("GPUUnit and the frps tier", "GPUStorage, its browser and the proxy", "later")
 """What later work is called."""
 
 REFERENCE = re.compile(r"`(key|test|code|adr|file): ([^`]+)`")
