@@ -6,7 +6,6 @@ cannot be decided before the deployment counts as open.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from ipaddress import ip_network
 from itertools import groupby
@@ -38,22 +37,22 @@ def _shut(why: Callable[[], str]) -> Side:
     return Side(open=False, say=why)
 
 
-@dataclass(frozen=True)
 class Verdict:
-    """Whether a connection may be opened, and why."""
+    """Whether a connection may be opened, and why; the target's side is judged when it matters."""
 
-    egress: Side
-    ingress: Side
+    def __init__(self, egress: Side, ingress: Callable[[], Side]) -> None:
+        self._egress = egress
+        self._ingress = ingress
 
     @property
     def open(self) -> bool:
         """Say whether both ends let it pass."""
-        return self.egress.open and self.ingress.open
+        return self._egress.open and self._ingress().open
 
     @property
     def why(self) -> str:
         """Name the rules that open it, or each end that is closed and by what."""
-        sides = (("egress", self.egress), ("ingress", self.ingress))
+        sides = (("egress", self._egress), ("ingress", self._ingress()))
         return "; ".join(f"{name} {said}" for name, side in sides if side.open == self.open and (said := side.say()))
 
 
@@ -104,22 +103,24 @@ class Reach:
     def verdict(self, source: End, target: End, port: int, protocol: str = "TCP", version: int = 4) -> Verdict:
         """Judge a new connection from *source* to *port* of *target*; between pods by their addresses of *version*."""
         if source is target:
-            return Verdict(_opened("is not asked: a pod always reaches itself"), _opened())
+            return Verdict(_opened("is not asked: a pod always reaches itself"), _opened)
         version = next((end.version for end in (target, source) if not isinstance(end, Pod)), version)
         here, there = _point(source, version), _point(target, version)
-        leaves = here.pod and _Question("Egress", here.pod, there, there.pod, port, protocol)
-        enters = there.pod and _Question("Ingress", there.pod, here, there.pod, port, protocol)
-        return Verdict(*(self._side(question) if question else _opened() for question in (leaves, enters)))
+        leaves = _Question("Egress", here.pod, there, there.pod, port, protocol) if here.pod else None
+        enters = _Question("Ingress", there.pod, here, there.pod, port, protocol) if there.pod else None
+        return Verdict(self._side(leaves), lambda: self._side(enters))
 
     def reason(self, address: Address) -> str | None:
         """Say what is at *address*: the narrowest known range that it is in."""
         found = ((network, why) for network, why in self._ranges if address in network)
         return next((f"{network}: {why}" for network, why in found), None)
 
-    def _side(self, question: _Question) -> Side:
+    def _side(self, question: _Question | None) -> Side:
+        if question is None:
+            return _opened()
         if question.subject.on_host:
             return _opened("is open: the pod is on the node's own network, where no policy holds it")
-        outcomes = self._outcomes("Admin", question)
+        outcomes = self._outcomes("Admin", question) if self._clustered else [("Pass", "")]
         for action, name in outcomes:
             if action == "Accept":
                 return _opened(f"by {name}")

@@ -1,0 +1,43 @@
+"""The stack whose walls are asked for; the local one is there before its first `up`, at nominal addresses."""
+
+from ipaddress import IPv4Network
+
+from typing_extensions import override
+
+from stacks.load import parse
+from stacks.problems import RefusedError
+from stacks.resolve import Stack
+from tools.rig import Rig
+from tools.rig.network import Network
+from tools.shell import ToolError
+from tools.stack.local import IMAGES, overlay, template
+from tools.stack.reading import LOCAL, PLACEHOLDER, read_stack
+from tools.stack.workspace import Workspace
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBDsU6Oa76eYXF5z5bHza/dc58c1UFQHxGcF6sH0frY nobody"
+"""Stands for the demo key; nobody has its other half."""
+
+
+class _NominalRig(Rig):
+    """A rig that is nowhere, at the addresses that the first one of a machine gets."""
+
+    @property
+    @override
+    def network(self) -> Network:
+        return Network(IPv4Network("10.128.0.0/16"))
+
+
+def stack_of(name: str) -> Stack:
+    """Give the stack called *name* without the engine. Raises ToolError where its file cannot be read."""
+    return nominal(Workspace()) if name == LOCAL and not Workspace().exists else read_stack(name)
+
+
+def nominal(workspace: Workspace) -> Stack:
+    """Give the stack on a rig as its file says, the same on every machine. Raises ToolError."""
+    images = {name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in IMAGES}
+    said = overlay(template(workspace.source), _NominalRig(workspace.stack), images, KEY)
+    raw = {key.removeprefix("gpu-runtime:"): value for key, value in said.items()} | {"secret": PLACEHOLDER}
+    try:
+        return Stack(parse(raw, {"gpu-runtime:secret"}), workspace.stack)
+    except RefusedError as error:
+        raise ToolError(str(error)) from None
