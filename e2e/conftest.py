@@ -3,6 +3,8 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -10,35 +12,63 @@ from e2e.world import World
 from tools import toolchain
 from tools.rig import Rig
 from tools.shell import ToolError
+from tools.stack import local
 from tools.stack.engine import REPOSITORY
 from tools.stack.workspace import Workspace
 
 KEEP = "E2E_KEEP"
 
 
-@pytest.fixture(scope="session")
-def bare_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Give a rig with nothing of ours on it, and a folder for a stack."""
+@contextmanager
+def on_a_fresh_rig(folder: Path, stack: str) -> Iterator[World]:
+    """Give a rig with nothing of ours on it, and *folder* for a stack of e2e/Pulumi.<stack>.yaml."""
     if os.geteuid() != 0:
         pytest.skip("a rig needs root: run as root to test the main job end to end")
     rig = Rig("e2e")
     rig.down()
-    folder = tmp_path_factory.mktemp("e2e")
-    world = World(Workspace(folder, "e2e", REPOSITORY / "e2e" / "Pulumi.e2e.yaml"), rig)
-    yield world
-    world.close()
-    if os.environ.get(KEEP) != "1":
-        rig.down()
+    world = World(Workspace(folder, stack, REPOSITORY / "e2e" / f"Pulumi.{stack}.yaml"), rig)
+    try:
+        yield world
+    finally:
+        world.close()
+        if os.environ.get(KEEP) != "1":
+            rig.down()
+
+
+@pytest.fixture(scope="session")
+def bare_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Give a rig for the main job's stack."""
+    with on_a_fresh_rig(tmp_path_factory.mktemp("e2e"), "e2e") as world:
+        yield world
 
 
 @pytest.fixture(scope="session")
 def world(bare_world: World) -> World:
-    """Give the stack, up."""
+    """Give the main job's stack, up."""
+    return made(bare_world)
+
+
+@pytest.fixture(scope="session")
+def bare_walls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Give a rig for the stack whose walls are tried, which is ready to be run but was not."""
+    with on_a_fresh_rig(tmp_path_factory.mktemp("walls"), "walls") as world:
+        local.make_ready(world.workspace, world.rig)
+        yield world
+
+
+@pytest.fixture(scope="session")
+def walls(bare_walls: World) -> World:
+    """Give the stack whose walls are tried, up."""
+    return made(bare_walls)
+
+
+def made(world: World) -> World:
+    """Do what `make up` does, and say what is there when it fails."""
     try:
-        bare_world.up()
+        world.up()
     except ToolError as error:
-        pytest.fail(f"the stack does not come up: {error}\n{describe(bare_world)}")
-    return bare_world
+        pytest.fail(f"the stack does not come up: {error}\n{describe(world)}")
+    return world
 
 
 def describe(world: World) -> str:
