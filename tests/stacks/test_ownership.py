@@ -42,6 +42,7 @@ def test_an_admin_tier_needs_its_kind() -> None:
 
     assert str(refused).startswith("gpu-runtime:cluster.adminTier: the cluster does not serve ClusterNetworkPolicy")
     assert list(ownership.refusals(stack(adminTier=True), View(admin_tier=()))) == []
+    assert list(ownership.refusals(stack(adminTier=True), View(forbidden=("admin_tier",)))) == []  # nobody knows
     assert list(ownership.refusals(stack(), View())) == []
 
 

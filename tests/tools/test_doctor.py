@@ -311,7 +311,10 @@ def test_rights_per_namespace_are_enough() -> None:
     wanted = needed(stack().manifests())
     narrow = [right.within(where) for right, places in wanted.items() for where in places or {""}]
 
+    here = [right for right in narrow if right.resource != "namespaces"]
+
     assert only(rights(stack(), deployer(*narrow)))[0] == "OK"
+    assert "may not create namespaces, " in only(rights(stack(), deployer(*here)))[1]
     assert only(rights(stack(), deployer(*wanted)))[0] == "OK"
 
 
@@ -327,17 +330,19 @@ def test_what_is_missing_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refusal", "status"),
+    ("refusal", "status", "said"),
     [
-        ('pods "x" is forbidden: violates PodSecurity "restricted:v1.36": privileged', "OK"),
-        (None, "FAIL"),
-        ('User "u" cannot create resource "pods" in API group ""', "WARN"),
-        ("denied by some webhook", "WARN"),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:v1.36": privileged', "OK", "is refused in"),
+        (None, "FAIL", "is let into"),
+        ('User "u" cannot create resource "pods" in API group ""', "WARN", "not tried"),
+        ("denied by some webhook", "WARN", "denied by some webhook"),
     ],
 )
-def test_a_privileged_pod_must_be_refused_by_pod_security(refusal: str | None, status: str) -> None:
-    """Let in is a failure; refused for another reason proves nothing."""
-    assert str(admission.judged(refusal).status) == status
+def test_a_privileged_pod_must_be_refused_by_pod_security(refusal: str | None, status: str, said: str) -> None:
+    """Let in is a failure; refused for another reason proves nothing, and the reason is told."""
+    found = only([admission.judged(refusal)])
+
+    assert (found[0], said in found[1]) == (status, True)
 
 
 def verdict(status: int, **summary: Any) -> Verdict:
