@@ -10,7 +10,10 @@ from stacks.load import parse
 from stacks.resolve import Stack
 from tests.conftest import UPDATE
 from tests.docs.test_readme import example
+from tools.stack.workspace import Workspace
 from tools.walls.flow_table import flow_table
+from tools.walls.stacks import nominal
+from tools.walls.table import matrix_markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "isolation.md"
 GIVEN = "(the reason that the stack file gives)"
@@ -47,3 +50,10 @@ def test_the_table_of_flows_is_the_programs_own() -> None:
     fresh = flow_table(every_flow().flows)
 
     assert part("flows", fresh) == fresh
+
+
+def test_the_matrix_is_that_of_the_local_stack() -> None:
+    """Who reaches whom is told as the policies of the local stack come to, on any machine the same."""
+    fresh = matrix_markdown(nominal(Workspace()))
+
+    assert part("matrix", fresh) == fresh
