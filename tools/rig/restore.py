@@ -16,10 +16,11 @@ from pathlib import Path
 SEEN = Path("/run/rig/seen")
 """With the family's number behind: the addresses in the rules of the sync before."""
 
-KUBECTL = "/run/rig/bin/kubectl"
-LOG = Path("/var/log/rig/rig-sync.log")
-KUBECONFIG = "/var/lib/rig/kube-router.kubeconfig"
-ASK = ["patch", "networkpolicy", "rig-sync", "--namespace=kube-system", "--type=merge"]
+LOG = "/var/log/rig/rig-sync.log"
+PKI = "/var/lib/rig/pki"
+SECONDS = 10.0
+KUBECONFIG = Path("/var/lib/rig/kube-router.kubeconfig")
+POLICY = "/apis/networking.k8s.io/v1/namespaces/kube-system/networkpolicies/rig-sync"
 """kube-router syncs whenever any NetworkPolicy changes; this one selects nothing and serves nothing else."""
 
 POD = re.compile(r"^-A KUBE-ROUTER-INPUT .*-s ([0-9a-f.:]+)(?:/\d+)? .*-j (KUBE-POD-FW-\w+)", re.MULTILINE)
@@ -56,23 +57,40 @@ def main(program: str, arguments: list[str]) -> int:
         os.execvp(program, [program, *arguments])  # noqa: S606  # without a shell is how it is meant
     family = "6" if program.startswith("ip6") else "4"
     rules = named(sys.stdin.read(), family)
+    found, seen = pods(rules), SEEN.with_name(SEEN.name + family)
+    final = judged(found, set(seen.read_text().split()) if seen.exists() else set())
+    if family == "4" and found.keys() - final:  # every pod has one, and once is enough for both
+        _ask_again()
     done = subprocess.run([program, *arguments], input=rules, text=True, check=False)
     if done.returncode:
         return done.returncode
-    found, seen = pods(rules), SEEN.with_name(SEEN.name + family)
-    final = judged(found, set(seen.read_text().split()) if seen.exists() else set())
     seen.write_text("\n".join(found))
-    if found.keys() - final:
-        _ask_again()
     return subprocess.run(["nft", "-f", "-"], input=elements(family, final), text=True, check=False).returncode
 
 
 def _ask_again() -> None:
-    """Have kube-router sync once more, without keeping it waiting."""
+    """Have kube-router sync once more after this, from a process of its own: nobody is kept waiting."""
+    if os.fork():
+        return
+    log = os.open(LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for number in (1, 2):  # kube-router waits for the end of these
+        os.dup2(log, number)
+    _change_policy()
+    os._exit(0)
+
+
+def _change_policy() -> None:
+    import http.client  # noqa: PLC0415  # half of this program's time, which most runs can do without
+    import ssl  # noqa: PLC0415
+
+    server = json.loads(KUBECONFIG.read_text())["clusters"][0]["cluster"]["server"]
+    context = ssl.create_default_context(cafile=f"{PKI}/ca.crt")
+    context.load_cert_chain(f"{PKI}/kube-router.crt", f"{PKI}/kube-router.key")
+    api = http.client.HTTPSConnection(server.removeprefix("https://"), context=context, timeout=SECONDS)
     patch = json.dumps({"metadata": {"annotations": {"rig/asked-at": str(time.time_ns())}}})
-    argv = [KUBECTL, f"--kubeconfig={KUBECONFIG}", *ASK, f"--patch={patch}"]
-    with LOG.open("ab") as log:
-        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    api.request("PATCH", POLICY, patch, {"Content-Type": "application/merge-patch+json"})
+    if (answer := api.getresponse()).status != http.client.OK:
+        sys.stderr.write(f"{answer.status}: {answer.read().decode()}\n")
 
 
 if __name__ == "__main__":
