@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA
-from policy.ranges import Network, Span, cidrs, contains, left_open, network, span, spans, within
+from policy.ranges import Network, Span, cidrs, left_open, network, span, spans, within
 
 _NAT64: Final = int.from_bytes(bytes.fromhex("0064ff9b") + bytes(12))
 """64:ff9b::/96 (RFC 6052): where NAT64 is on, each metadata address is reached through it, too."""
@@ -30,9 +30,13 @@ def unfit(cidr: str, excepts: tuple[str, ...]) -> int | None:
     whole = network(cidr)
     for index, text in enumerate(excepts):
         part = network(text)
-        if whole is None or part is None or part == whole or not contains(whole, part):
+        if whole is None or part is None or part.version != whole.version or not _is_part(span(part), span(whole)):
             return index
     return None
+
+
+def _is_part(inner: Span, outer: Span) -> bool:
+    return inner != outer and outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
 @lru_cache(maxsize=1024)

@@ -7,12 +7,12 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
-import pulumi
 import pytest
 
 from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_ANNOTATION, METADATA
 from policy.checks import blocked_egress, broad_policies, default_deny, foreign_peers, open_peers
 from policy.law import judge
+from policy.plain import UNKNOWN
 from stacks.load import parse
 from stacks.resolve import Stack
 from tests.stack_files import FILES, raw
@@ -68,7 +68,7 @@ def unreasoned(_policy: Any, node: Node, value: Any) -> Iterator[Any]:
     """Take the reasons away, and each of them."""
     if node[-1] == ALLOWED_ANNOTATION:
         reasons = json.loads(value)
-        yield from (None, "{}", json.dumps(list(reasons)), pulumi.Output.from_input(value))
+        yield from (None, "{}", json.dumps(list(reasons)), UNKNOWN)
         yield from (json.dumps({cidr: why for cidr, why in reasons.items() if cidr != gone}) for gone in reasons)
         yield from (json.dumps({**reasons, gone: ""}) for gone in reasons)
 
@@ -79,35 +79,35 @@ def opened_metadata(_policy: Any, node: Node, value: Any) -> Iterator[Any]:
         yield from ([*value, {"ipBlock": {"cidr": cidr}}] for cidr in METADATA)
 
 
-def strange_ranges(_policy: Any, node: Node, value: Any) -> Iterator[Any]:
+def strange_ranges(_policy: Any, node: Node, _value: Any) -> Iterator[Any]:
     """Write a peer's range so that the API server would refuse it, or nobody knows it."""
     if node[-1] in ("cidr", "ipBlock"):
-        yield from ("10.0.0.1/8", "10.0.0.0", "::ffff:10.0.0.0/104", 8, {}, pulumi.Output.from_input(value))
+        yield from ("10.0.0.1/8", "10.0.0.0", "::ffff:10.0.0.0/104", 8, {}, UNKNOWN)
 
 
 def strange_exceptions(_policy: Any, node: Node, value: Any) -> Iterator[Any]:
     """Except what the API server would refuse, or nobody knows."""
     if node[-1] == "except":
         yield from ([*value, other] for other in ("0.0.0.0/0", "::/0", "10.0.0.1/8", None, 8))
-        yield pulumi.Output.from_input(value)
+        yield UNKNOWN
 
 
 def any_port(policy: Any, node: Node, value: Any) -> Iterator[Any]:
     """Open every port where an address is reached that is blocked elsewhere."""
     if node[-1] == "ports" and "egress" in node and blocks(policy["spec"]["egress"][node[2]]["to"]):
-        yield from (None, [], [{"protocol": "TCP"}], [{**value[0], "endPort": 65535}], pulumi.Output.from_input(value))
+        yield from (None, [], [{"protocol": "TCP"}], [{**value[0], "endPort": 65535}], UNKNOWN)
 
 
 def any_port_of_entrance(policy: Any, node: Node, value: Any) -> Iterator[Any]:
     """Open every port to everybody."""
     if node[-1] == "ports" and "ingress" in node and "from" not in policy["spec"]["ingress"][node[2]]:
-        yield from (None, [], [{"protocol": "TCP"}], [{**value[0], "endPort": 65535}], pulumi.Output.from_input(value))
+        yield from (None, [], [{"protocol": "TCP"}], [{**value[0], "endPort": 65535}], UNKNOWN)
 
 
 def open_sides(policy: Any, node: Node, value: Any) -> Iterator[Any]:
     """Add a peer that is nobody, leave all out, or let nobody know them."""
     if node[-1] in ("to", "from"):
-        yield from (None, [], [*value, {}], [*value, None], pulumi.Output.from_input(value))
+        yield from (None, [], [*value, {}], [*value, None], UNKNOWN)
     if node[-1] == "from" and of_tenant(policy):
         yield [*value, {"ipBlock": {"cidr": "0.0.0.0/0"}}]
 
@@ -115,14 +115,14 @@ def open_sides(policy: Any, node: Node, value: Any) -> Iterator[Any]:
 def wide_policies(policy: Any, node: Node, _value: Any) -> Iterator[Any]:
     """Let rules hold for every pod."""
     if node == ("spec", "podSelector") and {"egress", "ingress"} & set(policy["spec"]):
-        yield from (None, {}, {"matchLabels": {}}, ALL_BUT, {"matchLabels": {"app": pulumi.Output.from_input("x")}})
+        yield from (None, {}, {"matchLabels": {}}, ALL_BUT, {"matchLabels": {"app": UNKNOWN}})
 
 
-def any_namespace(policy: Any, node: Node, value: Any) -> Iterator[Any]:
+def any_namespace(policy: Any, node: Node, _value: Any) -> Iterator[Any]:
     """Reach pods of every namespace, or of those that carry a label which somebody may claim."""
     if node[-1] == "namespaceSelector":
-        yield from ({}, {"matchLabels": {}}, ALL_BUT, pulumi.Output.from_input(value))
-        yield {"matchLabels": {PIN: pulumi.Output.from_input("x")}}
+        yield from ({}, {"matchLabels": {}}, ALL_BUT, UNKNOWN)
+        yield {"matchLabels": {PIN: UNKNOWN}}
         if of_tenant(policy):
             yield {"matchLabels": {"team": "platform"}}
 
@@ -143,7 +143,7 @@ def open_default(policy: Any, node: Node, value: Any) -> Iterator[Any]:
     """Let the policy that closes a namespace not close it."""
     if policy["metadata"]["name"] == "default-deny" and node == ("spec",):
         yield from ({**value, "policyTypes": types} for types in (None, [], ["Ingress"], ["Egress"], ["Ingress"] * 2))
-        yield {**value, "policyTypes": pulumi.Output.from_input(value["policyTypes"])}
+        yield {**value, "policyTypes": UNKNOWN}
         yield {**value, "podSelector": {"matchLabels": {"app": "sample"}}}
         yield from ({**value, direction: [{}]} for direction in ("ingress", "egress"))
 
@@ -199,7 +199,7 @@ def test_a_dropped_default_is_seen(namespace: str) -> None:
     assert [(found.check, found.name) for found in judge(rest, CHECKS)] == [("default-deny", namespace)]
 
 
-@pytest.mark.parametrize("site", [None, "34.0.0.0/8", "2600::/16", "10.0.0.1/8", pulumi.Output.from_input("")])
+@pytest.mark.parametrize("site", [None, "34.0.0.0/8", "2600::/16", "10.0.0.1/8", UNKNOWN])
 def test_ranges_of_the_site_must_be_said_and_excepted(site: Any) -> None:
     """A tenant's namespace says them; what it says and no policy excepts is seen."""
     manifests = copy.deepcopy(stack())
@@ -216,7 +216,7 @@ def test_a_policy_of_an_unknown_namespace_obeys_every_tenant() -> None:
     manifests = copy.deepcopy([item for item in stack() if item["kind"] in ("Namespace", "NetworkPolicy")])
     manifests[0]["metadata"]["annotations"] = {BLOCKED_ANNOTATION: "34.0.0.0/8"}
     policy = copy.deepcopy(next(item for item in manifests if item["metadata"]["name"] == "workloads"))
-    policy["metadata"]["namespace"] = pulumi.Output.from_input("x")
+    policy["metadata"]["namespace"] = UNKNOWN
 
     assert [found.check for found in judge([*manifests, policy], CHECKS)] == ["blocked-egress"]
 
