@@ -24,7 +24,12 @@ def read_stack(name: str) -> Stack:
 
     Raises ToolError where there is no such file, and with every problem that the program would refuse it for.
     """
-    said = _values(stack_file(name))
+    return read_file(stack_file(name), name)
+
+
+def read_file(path: Path, name: str) -> Stack:
+    """Give the stack called *name* as the file at *path* has it. Raises ToolError."""
+    said = _values(path)
     later = {key: PLACEHOLDER for key in _needed(said) if key not in said}  # set by `pulumi config set --secret`
     encrypted = {*later, *(key for key in SECRETS if _is_encrypted(said.get(key)))}
     raw = {**later, **{key: _plain(value) for key, value in said.items()}}
