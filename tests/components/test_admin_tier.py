@@ -61,17 +61,20 @@ def made(egress: Egress = EGRESS) -> list[Any]:
     return list(admin_manifests("lab-a", LABELS, table(egress), egress.site).values())
 
 
-def pod(name: str, namespace: str, **labels: str) -> Pod:
+def pod(name: str, namespace: str, address: str = "10.128.0.9", **labels: str) -> Pod:
     """Give a pod of a namespace."""
-    return Pod(name, namespace, Field(labels), addresses=(ip_address("10.128.0.9"),))
+    return Pod(name, namespace, Field(labels), addresses=(ip_address(address),))
 
+
+PUBLIC = "45.0.0.9"
+"""Of pods in a cluster whose addresses are no blocked range: rules for namespaces must hold them."""
 
 UNIT = pod("trainer", "lab-a", **{"app.kubernetes.io/component": "unit"})
 SECOND = pod("second", "lab-a", **{"app.kubernetes.io/component": "unit"})
-FOREIGN = pod("eval", "lab-b", **{"app.kubernetes.io/component": "unit"})
+FOREIGN = pod("eval", "lab-b", PUBLIC, **{"app.kubernetes.io/component": "unit"})
 RESOLVER = pod("coredns", "kube-system", **{"k8s-app": "kube-dns"})
 FRPS = pod("frps-0", "gpu-runtime", **{"app.kubernetes.io/component": "frps"})
-GATE = pod("gate", "gpu-runtime", **{"app.kubernetes.io/component": "gate"})
+GATE = pod("gate", "gpu-runtime", PUBLIC, **{"app.kubernetes.io/component": "gate"})
 
 STILL_OPEN = [
     (UNIT, SECOND, 9999),
