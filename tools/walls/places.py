@@ -33,6 +33,8 @@ INTERNET: Final = ((TCP, 22), (TCP, 25), (TCP, 80), (TCP, 443), (UDP, 53), (UDP,
 HOSTS: Final = ("44.12.34.56", "52.12.34.56", "2600:1f18:4a5b::7", "2a05:d018:4a5b::7")
 """Public addresses; of each family the first that the stack does not close stands for the internet."""
 
+NODE_PORT: Final = "node port of"
+
 Ports = Sequence[tuple[str, int]]
 
 
@@ -171,7 +173,7 @@ def _node_ports(stack: Stack, pods: Sequence[Pod], site: Site) -> Iterator[Place
             ways = [Way(pod, number) for pod in backends(service, pods) for number in _numbers(pod, said)]
             for address in site.nodes if "nodePort" in said else ():
                 own = Way(address, said["nodePort"])
-                name = f"node port of {place_name(service)}"
+                name = f"{NODE_PORT} {place_name(service)}"
                 yield Place("node", name, address, said.get("protocol", TCP), said["nodePort"], (*ways, own))
 
 
