@@ -10,8 +10,9 @@ import time
 from tools.shell import command, say
 
 PHASES = {
-    "units": ["tests", "--ignore=tests/images", "--ignore=tests/services", "--ignore=tests/tools"],
+    "units": ["tests", *(f"--ignore=tests/{name}" for name in ("images", "rig", "services", "tools"))],
     "tools": ["tests/tools"],
+    "rig": ["tests/rig"],
     "services": ["tests/services"],
     "images": ["tests/images"],
     "main job": ["e2e"],
