@@ -1,7 +1,7 @@
 """The matrix measured: real sockets from every pod of a stack on a rig, at the places that the computed one names."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,23 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from lightkube.codecs import from_dict
-from lightkube.resources.core_v1 import Namespace, Service
 from lightkube.resources.core_v1 import Pod as Running
+from lightkube.resources.core_v1 import Service
 
 from e2e.netns import Try, finish, listening, pid_of, space_of, start
 from e2e.world import World, wait_until
 from policy.baseline import POD_DEFAULTS, container_security, pod_security
 from policy.ends import Address, Pod
 from stacks.resolve import Stack
-from tools.rig.enforcement import settle
+from tools.rig.enforcement import settle, unenforced
 from tools.rig.outside import SPACE, outside
 from tools.stack.reading import read_file
 from tools.walls.matrix import OUTSIDE, Cell, Matrix, matrix
 from tools.walls.places import NODE_PORT, Place, internet
 from tools.walls.site import Site
-
-CONTROL = "control"
-"""Namespace and name of a pod that no policy holds: what it does not reach, nobody does."""
 
 STAND_IN = "stand-in"
 """Label of pods that stand for those of a Job that has ended: the same labels, and so the same walls."""
@@ -34,8 +31,8 @@ STAND_IN = "stand-in"
 HOSTS = frozenset({"metadata", "blocked", "site", "allowed", "internet", "tunnel server"})
 """Groups whose addresses are hosts that we bring along."""
 
-WALLED = frozenset({"pod", "service"})
-"""Groups that have walls of their own, which let nobody but the node prove that somebody is there."""
+Key = tuple[str, Try]
+"""A source and what it tries: the same in every matrix of a stack."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,11 @@ class Ground:
     stack: Stack
     pods: Mapping[str, Running]
     """By the name that the evaluator gives."""
-    control: Running
 
     @cached_property
     def pids(self) -> dict[str, int]:
-        """Give the number of a process of each pod, the control pod's and cluster DNS' included."""
-        found = {**self.pods, CONTROL: self.control, "dns": self._dns}
+        """Give the number of a process of each pod, cluster DNS' included."""
+        found = {**self.pods, "dns": self._dns}
         return {name: pid_of((pod.metadata and pod.metadata.uid) or "") for name, pod in found.items()}
 
     @cached_property
@@ -99,17 +95,12 @@ def ground(world: World) -> Iterator[Ground]:
     rendered = [source.pod for source in matrix(stack).sources if source.pod]
     image = stack.config.images["python"]
     try:
-        world.cluster.create(from_dict({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONTROL}}))
         for pod in (pod for pod in rendered if not _running(world, pod)):
             world.cluster.create(from_dict(_idle(f"{STAND_IN}-{pod.name.partition('/')[2]}", pod, image)))
-        control = Pod(CONTROL, CONTROL, rendered[0].labels["none"])
-        world.cluster.create(from_dict(_idle(CONTROL, control, image)))
-        wait_until(lambda: all(_running(world, pod) for pod in (*rendered, control)), "every pod to run")
+        wait_until(lambda: all(_running(world, pod) for pod in rendered), "every pod to run")
         settle(world.rig)
-        taken = _assigned(world, rendered)
-        yield Ground(world, stack, taken, _running(world, control)[0])
+        yield Ground(world, stack, _assigned(world, rendered))
     finally:
-        world.cluster.delete(Namespace, CONTROL)
         for one in [*world.cluster.list(Running, namespace="*", labels={STAND_IN: "yes"})]:
             if one.metadata and one.metadata.name:
                 world.cluster.delete(Running, one.metadata.name, namespace=one.metadata.namespace)
@@ -192,45 +183,37 @@ def possible(ground: Ground, place: Place) -> bool:
     return not (nobodys or scoped or own)
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """What was found: the places that are proved to answer, and each cell of these."""
-
-    proved: frozenset[Place]
-    opened: Mapping[tuple[str, Place], bool]
-
-    def differing(self, cells: Sequence[Cell]) -> list[str]:
-        """Name the cells that are not as computed."""
-        return [
-            f"{cell.source.name} -> {cell.place.group}: {cell.place.name} {attempt(cell.place)}: "
-            f"{'computed open, measured closed' if cell.open else 'computed closed, measured open'}; {cell.why}"
-            for cell in cells
-            if self.opened.get((cell.source.name, cell.place), cell.open) != cell.open
-        ]
+def opened(ground: Ground, cells: Sequence[Cell], only: Container[Key] | None = None) -> dict[Key, bool]:
+    """Try *cells*, or those in *only*, from where they begin, all at once; say which opened."""
+    wanted: dict[str, list[Try]] = defaultdict(list)
+    for name, one in dict.fromkeys(key(cell) for cell in cells):
+        if only is None or (name, one) in only:
+            wanted[name].append(one)
+    with answered(ground, list(dict.fromkeys(cell.place for cell in cells))):
+        begun = {name: _begin(ground, name, tries) for name, tries in wanted.items()}
+        found = {name: finish(process) for name, process in begun.items()}
+    return {(name, one): said for name, tries in wanted.items() for one, said in zip(tries, found[name], strict=True)}
 
 
-def measure(ground: Ground, cells: Sequence[Cell]) -> Measurement:
-    """Try every cell from where it begins, all sources at once; first everything from the control pod."""
-    places = list(dict.fromkeys(cell.place for cell in cells))
-    with answered(ground, places):
-        proved = frozenset(_reached(ground, places))
-        wanted: dict[str, list[Place]] = defaultdict(list)
-        for cell in cells:
-            if cell.place in proved:
-                wanted[cell.source.name].append(cell.place)
-        running = {name: _begin(ground, name, [attempt(p) for p in tried]) for name, tried in wanted.items()}
-        found = {name: finish(process) for name, process in running.items()}
-    opened = {(n, p): one for n, tried in wanted.items() for p, one in zip(tried, found[n], strict=True)}
-    return Measurement(proved, opened)
+def proved(ground: Ground, cells: Sequence[Cell]) -> frozenset[Key]:
+    """Give what opens while nobody enforces anything: of all else, that it is closed would prove nothing."""
+    with unenforced(ground.world.rig):
+        return frozenset(one for one, said in opened(ground, cells).items() if said)
 
 
-def _reached(ground: Ground, places: Sequence[Place]) -> Iterator[Place]:
-    """Yield the places that answer where no policy is between: to the control pod, and behind walls to the node."""
-    tries = [attempt(place) for place in places]
-    begun = [start(space_of(pid), tries) for pid in (ground.pids[CONTROL], ground.node)]
-    for place, unheld, near in zip(places, *(finish(process) for process in begun), strict=True):
-        if unheld or (near and place.group in WALLED):
-            yield place
+def key(cell: Cell) -> Key:
+    """Name a cell."""
+    return cell.source.name, attempt(cell.place)
+
+
+def differing(cells: Sequence[Cell], found: Mapping[Key, bool]) -> list[str]:
+    """Say which cells were measured, and are not as computed."""
+    return [
+        f"{cell.source.name} -> {cell.place.group}: {cell.place.name} {attempt(cell.place)}: "
+        f"{'computed open, measured closed' if cell.open else 'computed closed, measured open'}; {cell.why}"
+        for cell in cells
+        if found.get(key(cell), cell.open) != cell.open
+    ]
 
 
 def _begin(ground: Ground, source: str, tries: Sequence[Try]) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from lightkube.codecs import from_dict
 from lightkube.resources.networking_v1 import NetworkPolicy
 
-from e2e.measured import HOSTS, Ground, Measurement, ground, measure, possible
+from e2e.measured import HOSTS, Ground, Key, differing, ground, key, opened, possible, proved
 from e2e.world import World
 from tools.rig.enforcement import settle
 from tools.stack import local
@@ -37,18 +37,21 @@ def cells(yard: Ground) -> list[Cell]:
 
 
 @pytest.fixture(scope="module")
-def found(yard: Ground, cells: list[Cell]) -> Measurement:
-    return measure(yard, cells)
+def known(yard: Ground, cells: list[Cell]) -> frozenset[Key]:
+    """Give the cells that open while nobody enforces policies."""
+    return proved(yard, cells)
 
 
-def test_every_place_is_proved_to_answer(yard: Ground, cells: list[Cell], found: Measurement) -> None:
-    """All that is measured answers where no wall is; only addresses that no host can have are left out."""
-    places = dict.fromkeys(cell.place for cell in cells)
+def test_every_place_answers_without_walls(yard: Ground, cells: list[Cell], known: frozenset[Key]) -> None:
+    """Each pod reaches every place while policies are ignored; only addresses that no host can have are left out."""
+    silent = [(*key(cell), cell.place.name) for cell in cells if key(cell) not in known]
+    expected = [(*key(cell), cell.place.name) for cell in cells if nobody(yard, cell.place)]
+    there = [cell.place for cell in cells if key(cell) in known]
 
-    assert [place for place in places if place not in found.proved and not nobody(yard, place)] == []
-    assert {place.address.version for place in found.proved} == {one.version for one in yard.site.nodes}
-    assert {place.protocol for place in found.proved} == {"TCP", "UDP"}
-    assert {place.group for place in found.proved} == {place.group for place in places}
+    assert [one for one in silent if one not in expected] == []
+    assert {place.address.version for place in there} == {one.version for one in yard.site.nodes}
+    assert {place.protocol for place in there} == {"TCP", "UDP"}
+    assert {place.group for place in there} == {cell.place.group for cell in cells}
 
 
 def nobody(yard: Ground, place: Place) -> bool:
@@ -57,11 +60,13 @@ def nobody(yard: Ground, place: Place) -> bool:
     return unserved or (place.group in HOSTS and not possible(yard, place))
 
 
-def test_computed_equals_measured(cells: list[Cell], found: Measurement) -> None:
+def test_computed_equals_measured(yard: Ground, cells: list[Cell], known: frozenset[Key]) -> None:
     """From every pod to every place, TCP and UDP, IPv4 and IPv6: open where computed open, closed where closed."""
-    assert len(found.opened) > 1000
-    assert any(found.opened.values())
-    assert found.differing(cells) == []
+    found = opened(yard, cells, known)
+
+    assert len(found) > 1000
+    assert any(found.values())
+    assert differing(cells, found) == []
 
 
 def policies(yard: Ground) -> list[dict[str, Any]]:
@@ -79,23 +84,23 @@ def telling(yard: Ground, cells: list[Cell], namespace: str) -> tuple[dict[str, 
 
 
 @pytest.mark.parametrize("namespace", ["gpu-runtime", "lab-b"])
-def test_a_lost_policy_is_measured(yard: Ground, cells: list[Cell], namespace: str) -> None:
+def test_a_lost_policy_is_measured(yard: Ground, cells: list[Cell], known: frozenset[Key], namespace: str) -> None:
     """Where a policy is taken away on the cluster, measured differs from computed, as computed without it."""
     policy, rest = telling(yard, cells, namespace)
     client, rig = yard.world.cluster, yard.world.rig
     client.delete(NetworkPolicy, policy["metadata"]["name"], namespace=namespace)
     try:
         settle(rig)
-        without = measure(yard, rest)
+        without = opened(yard, rest, known)
     finally:
         client.create(from_dict(policy))
         settle(rig)
 
-    assert without.differing(cells) != []
-    assert without.differing(rest) == []
+    assert differing(cells, without) != []
+    assert differing(rest, without) == []
 
 
-def test_a_policy_that_somebody_adds_is_measured(yard: Ground, cells: list[Cell]) -> None:
+def test_a_policy_that_somebody_adds_is_measured(yard: Ground, cells: list[Cell], known: frozenset[Key]) -> None:
     """A later policy that opens all to one tenant opens what is computed with it, and nothing of the other's."""
     later = {
         "apiVersion": "networking.k8s.io/v1",
@@ -108,13 +113,13 @@ def test_a_policy_that_somebody_adds_is_measured(yard: Ground, cells: list[Cell]
     client.create(from_dict(later))
     try:
         settle(rig)
-        after = measure(yard, more)
+        after = opened(yard, more, known)
     finally:
         client.delete(NetworkPolicy, "later", namespace="lab-a")
         settle(rig)
 
-    assert len(after.differing(cells)) > 100
-    assert after.differing(more) == []
+    assert len(differing(cells, after)) > 100
+    assert differing(more, after) == []
 
 
 def test_the_local_stack_is_as_computed(walls: World, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -127,9 +132,9 @@ def test_the_local_stack_is_as_computed(walls: World, tmp_path_factory: pytest.T
         world.up()
         with ground(world) as there:
             cells = list(there.matrix().cells())
-            found = measure(there, cells)
+            found = opened(there, cells, proved(there, cells))
     finally:
         world.close()
 
-    assert len(found.opened) > 500
-    assert found.differing(cells) == []
+    assert len(found) > 500
+    assert differing(cells, found) == []

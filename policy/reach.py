@@ -100,13 +100,27 @@ class Reach:
         self._holding = cache(self._holding_of)
         self._naming = cache(self._naming_of)
 
-    def verdict(self, source: End, target: End, port: int, protocol: str = "TCP", version: int = 4) -> Verdict:
-        """Judge a new connection from *source* to *port* of *target*; between pods by their addresses of *version*."""
+    def verdict(
+        self,
+        source: End,
+        target: End,
+        port: int,
+        protocol: str = "TCP",
+        *,
+        version: int = 4,
+        seen: tuple[Address, int] | None = None,
+    ) -> Verdict:
+        """Judge a new connection from *source* to *port* of *target*; between pods by their addresses of *version*.
+
+        *seen* is the address and port of a Service at which the source's side is judged, where that comes before the
+        Service's address is turned into the pod's.
+        """
         if source is target:
             return Verdict(_opened("is not asked: a pod always reaches itself"), _opened)
         version = next((end.version for end in (target, source) if not isinstance(end, Pod)), version)
         here, there = _point(source, version), _point(target, version)
-        leaves = _Question("Egress", here.pod, there, there.pod, port, protocol) if here.pod else None
+        facing = (Point(None, seen[0]), None, seen[1]) if seen else (there, there.pod, port)
+        leaves = _Question("Egress", here.pod, *facing, protocol) if here.pod else None
         enters = _Question("Ingress", there.pod, here, there.pod, port, protocol) if there.pod else None
         return Verdict(self._side(leaves), lambda: self._side(enters))
 

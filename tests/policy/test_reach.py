@@ -267,6 +267,19 @@ def test_a_pod_on_the_nodes_network_is_not_held() -> None:
     assert reach.verdict(OUTSIDE, reach.pods[0], 80).open
 
 
+def test_a_service_may_be_judged_by_its_own_address() -> None:
+    """Seen at a Service's address the source's side is judged there, the target's side at the pod all the same."""
+    service = (ip_address("10.96.0.1"), 443)
+    at_the_service = to({"ipBlock": {"cidr": "10.96.0.1/32"}}, ports=[{"port": 443}])
+    reach = Reach([*PODS, DENY, at_the_service, policy("b", "in", ingress=[{"ports": [{"port": 80}]}])])
+    found = ends(reach)
+    web, db = found["a/web"], found["b/db"]
+
+    assert not reach.verdict(web, db, 80).open
+    assert reach.verdict(web, db, 80, seen=service).open
+    assert not reach.verdict(web, db, 81, seen=service).open
+
+
 def test_what_nobody_knows_counts_as_open() -> None:
     """A label that Kubernetes sets later may be what a rule opens for, and is no ground to hold a pod."""
     later = {"matchLabels": {"pod-template-hash": "x"}}

@@ -69,13 +69,12 @@ class Matrix:
                     yield self._cell(source, end, place)
 
     def _cell(self, source: Source, end: End, place: Place) -> Cell:
-        ways = [way for way in place.ways if source.pod or isinstance(way.end, Pod)]
-        verdicts = [self._verdict(end, way, place) for way in ways]
+        verdicts = [self._verdict(end, way, place) for way in place.ways]
         first = next((verdict for verdict in verdicts if verdict.open), verdicts[0])
         return Cell(source, place, first.open, first)
 
     def _verdict(self, end: End, way: Way, place: Place) -> Verdict:
-        return self.reach.verdict(end, way.end, way.port, place.protocol, place.address.version)
+        return self.reach.verdict(end, way.end, way.port, place.protocol, version=place.address.version, seen=way.seen)
 
 
 def _asks(source: Source, place: Place) -> bool:

@@ -39,10 +39,12 @@ Ports = Sequence[tuple[str, int]]
 
 
 class Way(NamedTuple):
-    """One end at which a network plugin may judge a connection: a Service's own address, or the pod behind it."""
+    """One way in which a network plugin may judge a connection."""
 
     end: End
     port: int
+    seen: tuple[Address, int] | None = None
+    """A Service's address and port, where the source's side is judged before these are turned into the pod's."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,16 @@ def _services(stack: Stack, pods: Sequence[Pod], site: Site) -> Iterator[Place]:
     for service in services(stack):
         behind = backends(service, pods)
         for said in service["spec"].get("ports", ()):
-            ways = [Way(pod, number) for pod in behind for number in _numbers(pod, said)]
             for address in site.service(place_name(service)):
-                own = Way(address, said["port"])
+                ways = _both_ways(behind, said, (address, said["port"]))
                 protocol = said.get("protocol", TCP)
-                yield Place("service", place_name(service), address, protocol, said["port"], (*ways, own))
+                yield Place("service", place_name(service), address, protocol, said["port"], ways)
+
+
+def _both_ways(pods: Iterable[Pod], said: Mapping[str, Any], seen: tuple[Address, int]) -> tuple[Way, ...]:
+    """Give the ways to the *pods* behind a Service's port: judged after the Service's address is turned, or before."""
+    ends = [(pod, number) for pod in pods for number in _numbers(pod, said)]
+    return tuple(Way(*end, before) for before in (None, seen) for end in ends) or (Way(*seen),)
 
 
 def services(stack: Stack) -> list[dict[str, Any]]:
@@ -154,7 +161,7 @@ def _cluster(stack: Stack, dns: Pod, site: Site) -> Iterator[Place]:
         yield from _each("cluster DNS", "its pods", address, [*ports, (TCP, DNS_METRICS)], dns)
     for address in site.dns_service:
         for protocol in (UDP, TCP):
-            ways = (Way(dns, numbers[0]), Way(address, DNS_PORT))
+            ways = (Way(dns, numbers[0]), Way(dns, numbers[0], (address, DNS_PORT)))
             yield Place("cluster DNS", "its Service", address, protocol, DNS_PORT, ways)
     for address in map(ip_address, stack.config.cluster.dns.addresses):
         yield from _each("cluster DNS", "address in cluster.dns", address, [(UDP, DNS_PORT), (TCP, DNS_PORT)])
@@ -170,11 +177,10 @@ def _cluster(stack: Stack, dns: Pod, site: Site) -> Iterator[Place]:
 def _node_ports(stack: Stack, pods: Sequence[Pod], site: Site) -> Iterator[Place]:
     for service in services(stack):
         for said in service["spec"].get("ports", ()):
-            ways = [Way(pod, number) for pod in backends(service, pods) for number in _numbers(pod, said)]
             for address in site.nodes if "nodePort" in said else ():
-                own = Way(address, said["nodePort"])
-                name = f"{NODE_PORT} {place_name(service)}"
-                yield Place("node", name, address, said.get("protocol", TCP), said["nodePort"], (*ways, own))
+                name, protocol, port = f"{NODE_PORT} {place_name(service)}", said.get("protocol", TCP), said["nodePort"]
+                ways = _both_ways(backends(service, pods), said, (address, port))
+                yield Place("node", name, address, protocol, port, ways)
 
 
 def _metadata() -> Iterator[Place]:
