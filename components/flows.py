@@ -30,7 +30,7 @@ class Pods:
     """Pods of one namespace, or of every tenant's, found by labels that only the platform sets."""
 
     name: str
-    """Names their NetworkPolicy within the namespace."""
+    """Names their NetworkPolicies within the namespace."""
     words: str
     namespace: str | None
     """None: every tenant's."""

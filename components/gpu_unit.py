@@ -164,7 +164,7 @@ def rows_of_unit(unit: Unit) -> list[Flow]:
 
 def _walls(unit: Unit) -> dict[str, Manifest]:
     made = walls.policies(unit.namespace, unit.labels, rows_of_unit(unit))
-    return {("network-policy" if name == names.unit(unit.name) else "callers"): policy for name, policy in made.items()}
+    return {f"walls{name.removeprefix(names.unit(unit.name))}": policy for name, policy in made.items()}
 
 
 class GPUUnit(pulumi.ComponentResource):

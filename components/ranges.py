@@ -10,6 +10,10 @@ EVERYWHERE = ("0.0.0.0/0", "::/0")
 """All addresses, one range for each family."""
 
 
+PARTS = tuple(map(ipaddress.ip_network, ("0.0.0.0/1", "128.0.0.0/1", "2000::/3", "fd00::/8")))
+"""What kube-router (2.1) makes of 0.0.0.0/0 and ::/0: an exception that is no narrower than one of these is lost."""
+
+
 class Block(NamedTuple):
     """A range less some others, all strictly inside it: what a NetworkPolicy calls an ipBlock."""
 
@@ -48,11 +52,20 @@ def covering(cidr: str, ranges: Iterable[str]) -> str | None:
 
 def everywhere_but(closed: Iterable[str]) -> tuple[Block, ...]:
     """Give all addresses of both families less *closed*."""
-    walls = merged(closed)
+    walls = [narrow for wall in merged(closed) for narrow in _narrower(wall)]
     return tuple(
         Block(whole, texts(n for n in walls if n.version == version))
         for whole, version in zip(EVERYWHERE, (4, 6), strict=True)
     )
+
+
+def _narrower(network: Network) -> list[Network]:
+    """Give *network* in ranges that are each narrower than the part of everywhere that they lie in."""
+    for part in PARTS:
+        if within(part, network):
+            rest = [] if part == network else list(network.address_exclude(part))  # type: ignore[arg-type]
+            return sorted([*rest, *part.subnets()], key=order)
+    return [network]
 
 
 def opened(cidr: str, closed: Iterable[str]) -> Block:

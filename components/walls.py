@@ -1,7 +1,7 @@
 """From the table of flows to NetworkPolicies: nothing in or out but what a row says."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from components import names
 from components.flows import Addresses, Anybody, Flow, Party, Pods, Ports
@@ -18,19 +18,25 @@ def default_deny(namespace: str, labels: names.Labels) -> Manifest:
 
 
 def policies(namespace: str, labels: names.Labels, flows: Sequence[Flow]) -> dict[str, Manifest]:
-    """Build the policies of *namespace* that *flows* ask for, by name: one for each of its ends that is there."""
+    """Build the policies of *namespace* that *flows* ask for, by name: of each of its ends that is there, in and out.
+
+    Each direction has a policy of its own: where one has both, kube-router lets its pods out to each other by the rules
+    for who may come in.
+    """
     ends = (end for flow in flows for end in (flow.source, flow.target))
     ours = {end.name: end for end in ends if isinstance(end, Pods) and end.namespace == namespace}
-    return {name: _opening(pods, labels, flows) for name, pods in ours.items()}
+    made = (policy for pods in ours.values() for policy in _opening(pods, labels, flows))
+    return {policy["metadata"]["name"]: policy for policy in made}
 
 
-def _opening(pods: Pods, labels: names.Labels, flows: Iterable[Flow]) -> Manifest:
-    """Open for *pods* what the rows say of them, and close the rest once more, should the default ever be gone."""
-    out = [flow for flow in flows if flow.source == pods]
-    into = [flow for flow in flows if flow.target == pods]
-    egress = [_rule("to", pods, flow.target, flow.ports) for flow in out]
-    ingress = [_rule("from", pods, flow.source, flow.ports) for flow in into]
-    return _policy(metadata(pods.name, pods.namespace, labels, _named(out)), pods.selector, ingress, egress)
+def _opening(pods: Pods, labels: names.Labels, flows: Sequence[Flow]) -> Iterator[Manifest]:
+    """Open for *pods* what the rows say of them; what no row says stays closed by the namespace's default."""
+    if into := [flow for flow in flows if flow.target == pods]:
+        rules = [_rule("from", pods, flow.source, flow.ports) for flow in into]
+        yield _policy(metadata(f"{pods.name}-in", pods.namespace, labels), pods.selector, ingress=rules)
+    if out := [flow for flow in flows if flow.source == pods]:
+        rules = [_rule("to", pods, flow.target, flow.ports) for flow in out]
+        yield _policy(metadata(f"{pods.name}-out", pods.namespace, labels, _named(out)), pods.selector, egress=rules)
 
 
 def _named(flows: Iterable[Flow]) -> dict[str, str]:
@@ -71,16 +77,15 @@ def _block(cidr: str, excepted: Sequence[str]) -> Manifest:
     return {"cidr": cidr, "except": list(excepted)} if excepted else {"cidr": cidr}
 
 
-def _policy(meta: Manifest, selector: Manifest, ingress: list[Manifest], egress: list[Manifest]) -> Manifest:
-    """Build a policy that closes both directions but for the rules."""
-    rules = {"ingress": ingress, "egress": egress}
+def _policy(meta: Manifest, selector: Manifest, **rules: list[Manifest]) -> Manifest:
+    """Build a policy that closes the named directions but for their rules."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": meta,
         "spec": {
             "podSelector": selector,
-            "policyTypes": ["Ingress", "Egress"],
+            "policyTypes": [direction.capitalize() for direction in rules],
             **{direction: found for direction, found in rules.items() if found},
         },
     }

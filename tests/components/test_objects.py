@@ -89,7 +89,7 @@ def test_source_ranges_close_the_entrance_twice() -> None:
     made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS)
 
     assert made["entrance"]["spec"]["loadBalancerSourceRanges"] == ["198.18.0.0/15"]
-    assert made["frps-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
+    assert made["frps-in-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
 
 
 @pytest.mark.parametrize("kind", ["ingress", "egress"])

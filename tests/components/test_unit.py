@@ -141,12 +141,12 @@ def test_a_unit_without_ssh_has_no_way_in() -> None:
         "bundle",
         "accounts",
     ]
-    assert "network-policy" not in made
+    assert not [name for name in made if name.startswith("walls")]
 
 
 def test_only_ports_exposed_to_the_tenant_are_open() -> None:
     """A port that says nothing is reached by nobody."""
-    policy = unit_manifests(a_unit(**FULL), SECRETS)["network-policy"]["spec"]
+    policy = unit_manifests(a_unit(**FULL), SECRETS)["walls-in"]["spec"]
 
     units = {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "unit"}}}
     assert policy["ingress"] == [{"from": [units], "ports": [{"protocol": "TCP", "port": 8888}]}]

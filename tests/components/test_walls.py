@@ -43,8 +43,8 @@ def test_every_blocked_range_is_excepted_once(cidrs: list[str]) -> None:
     blocks = Egress(site=tuple(cidrs)).internet
     excepted = [ipaddress.ip_network(one) for block in blocks for one in block.excepted]
 
-    for cidr in (*cidrs, *BLOCKED_V4, *BLOCKED_V6):
-        assert ranges.covering(cidr, map(str, excepted))
+    whole = ranges.texts(ranges.merged(map(str, excepted)))
+    assert all(ranges.covering(cidr, whole) for cidr in (*cidrs, *BLOCKED_V4, *BLOCKED_V6))
     for version in (4, 6):
         same = [wall for wall in excepted if wall.version == version]
         assert all(not a.overlaps(b) for a, b in pairwise(same))
@@ -62,6 +62,28 @@ def test_a_hole_holds_nothing_that_is_narrower_and_closed(cidr: str, closed: lis
             assert ranges.covering(one, block.excepted)
 
 
+@given(st.lists(CIDRS, max_size=8))
+def test_no_exception_is_lost_in_a_part_of_everywhere(cidrs: list[str]) -> None:
+    """kube-router cuts all addresses into parts and loses an exception that is as wide as one: each is narrower."""
+    excepted = [one for block in Egress(site=tuple(cidrs)).internet for one in block.excepted]
+
+    assert not [one for one in excepted if any(ranges.within(part, one) for part in ranges.PARTS)]
+
+
+def test_each_direction_has_a_policy_of_its_own() -> None:
+    """kube-router opens the way out by rules for the way in where one policy has both."""
+    rows = [*tenant_flows("lab-a", DnsSpec(), Egress(), internal=True), *unit_flows("lab-a", "web", OWN_TUNNEL, [80])]
+    made = [
+        *walls.policies("lab-a", {}, rows).values(),
+        *walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec())).values(),
+    ]
+
+    assert len(made) == 9
+    for policy in made:
+        (direction,) = policy["spec"]["policyTypes"]
+        assert policy["spec"][direction.lower()]
+
+
 def test_an_empty_list_opens_nothing() -> None:
     """Without ranges of the site, the built-in ones are closed all the same; without ports, there is no internet."""
     v4, v6 = Egress().internet
@@ -75,14 +97,14 @@ def test_an_empty_list_opens_nothing() -> None:
 def test_internet_ports_close_every_other_port() -> None:
     """A list of ports is all that is open of the internet, UDP only where it is said."""
     said = EgressSpec.model_validate({"internetPorts": [443, {"port": 443, "protocol": "UDP"}]})
-    (rule,) = [r for r in policies(of_stack(said, (), ()))["workloads"]["spec"]["egress"] if "ipBlock" in str(r)]
+    (rule,) = [r for r in policies(of_stack(said, (), ()))["workloads-out"]["spec"]["egress"] if "ipBlock" in str(r)]
 
     assert rule["ports"] == [{"protocol": "TCP", "port": 443}, {"protocol": "UDP", "port": 443}]
 
 
 def test_a_hole_is_exact_and_says_why() -> None:
     """An allowed range is opened on its ports alone, and the policy says the reason where the law looks for it."""
-    policy = policies(of_stack(EgressSpec(allow=(allow("10.1.2.3/32", 27000),)), (), ()))["workloads"]
+    policy = policies(of_stack(EgressSpec(allow=(allow("10.1.2.3/32", 27000),)), (), ()))["workloads-out"]
     (rule,) = [rule for rule in policy["spec"]["egress"] if "10.1.2.3/32" in json.dumps(rule["to"][0])]
 
     assert rule == {
@@ -124,18 +146,19 @@ def test_a_pod_without_a_row_has_no_network() -> None:
     """What opens anything selects components that the table names; only the closing policy selects every pod."""
     made = {**policies(Egress(), internal=True), "closed": walls.default_deny("lab-a", {})}
 
-    assert sorted(made) == ["closed", "units", "workloads"]
+    assert sorted(made) == ["closed", "units-in", "units-out", "workloads-out"]
     assert made["closed"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    for name in ("units", "workloads"):
+    for name in ("units-in", "units-out", "workloads-out"):
         assert "app.kubernetes.io/component" in json.dumps(made[name]["spec"]["podSelector"])
 
 
 def test_units_of_an_internal_tenant_reach_each_other() -> None:
     """`internal: true` opens every port between units of one namespace, at both ends, and to no other namespace."""
-    spec = policies(Egress(), internal=True)["units"]["spec"]
+    made = policies(Egress(), internal=True)
     peer = {"podSelector": {"matchLabels": {"app.kubernetes.io/component": "unit"}}}
 
-    assert (spec["ingress"], spec["egress"]) == ([{"from": [peer]}], [{"to": [peer]}])
+    assert made["units-in"]["spec"]["ingress"] == [{"from": [peer]}]
+    assert made["units-out"]["spec"]["egress"] == [{"to": [peer]}]
 
 
 def test_an_exposed_port_opens_both_ends() -> None:
@@ -143,15 +166,15 @@ def test_an_exposed_port_opens_both_ends() -> None:
     made = walls.policies("lab-a", {}, unit_flows("lab-a", "web", None, [8888]))
     port = [{"protocol": "TCP", "port": 8888}]
 
-    assert [rule["ports"] for rule in made["unit-web"]["spec"]["ingress"]] == [port]
-    assert [rule["ports"] for rule in made["unit-web-callers"]["spec"]["egress"]] == [port]
-    assert "egress" not in made["unit-web"]["spec"]
+    assert [rule["ports"] for rule in made["unit-web-in"]["spec"]["ingress"]] == [port]
+    assert [rule["ports"] for rule in made["unit-web-callers-out"]["spec"]["egress"]] == [port]
+    assert sorted(made) == ["unit-web-callers-out", "unit-web-in"]
 
 
 @pytest.mark.parametrize(("address", "cidr"), [("10.0.0.9", "10.0.0.9/32"), ("fd00::9", "fd00::9/128")])
 def test_an_external_tunnel_is_one_address_and_port(address: str, cidr: str) -> None:
     """A tunnel server outside is reached at its address and port alone, of either family."""
-    made = walls.policies("lab-a", {}, unit_flows("lab-a", "web", external_tunnel(address, 7001), []))["unit-web"]
+    made = walls.policies("lab-a", {}, unit_flows("lab-a", "web", external_tunnel(address, 7001), []))["unit-web-out"]
 
     assert made["spec"]["egress"] == [
         {"to": [{"ipBlock": {"cidr": cidr}}], "ports": [{"protocol": "TCP", "port": 7001}]}
@@ -163,7 +186,7 @@ def test_dns_addresses_are_opened_on_the_dns_port_alone() -> None:
     """A cache on the node is reached at its address, on port 53, whatever port the pods of cluster DNS listen on."""
     dns = DnsSpec(ports=(8053,), addresses=("169.254.20.10", "fd00::a"))
     egress = walls.policies("lab-a", {}, tenant_flows("lab-a", dns, Egress(internet_ports=()), internal=False))
-    by_selector, by_address = egress["workloads"]["spec"]["egress"]
+    by_selector, by_address = egress["workloads-out"]["spec"]["egress"]
 
     assert {port["port"] for port in by_selector["ports"]} == {8053}
     assert [peer["ipBlock"]["cidr"] for peer in by_address["to"]] == ["169.254.20.10/32", "fd00::a/128"]
@@ -172,8 +195,8 @@ def test_dns_addresses_are_opened_on_the_dns_port_alone() -> None:
 
 def test_both_ends_of_the_tunnel_agree() -> None:
     """A unit may begin what the tunnel servers let in: the row of each end names the same port and pods."""
-    out = walls.policies("lab-a", {}, unit_flows("lab-a", "web", OWN_TUNNEL, []))["unit-web"]["spec"]["egress"]
-    into = walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec()))["frps"]["spec"]["ingress"]
+    out = walls.policies("lab-a", {}, unit_flows("lab-a", "web", OWN_TUNNEL, []))["unit-web-out"]["spec"]["egress"]
+    into = walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec()))["frps-in"]["spec"]["ingress"]
 
     assert out[0]["ports"] == into[1]["ports"]
     assert into[1]["from"][0]["podSelector"] == {"matchLabels": {"app.kubernetes.io/component": "unit"}}

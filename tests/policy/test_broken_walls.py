@@ -215,7 +215,7 @@ def test_a_policy_of_an_unknown_namespace_obeys_every_tenant() -> None:
     """What may land anywhere must leave out the ranges of all, and belongs to no platform."""
     manifests = copy.deepcopy([item for item in stack() if item["kind"] in ("Namespace", "NetworkPolicy")])
     manifests[0]["metadata"]["annotations"] = {BLOCKED_ANNOTATION: "34.0.0.0/8"}
-    policy = copy.deepcopy(next(item for item in manifests if item["metadata"]["name"] == "workloads"))
+    policy = copy.deepcopy(next(item for item in manifests if item["metadata"]["name"] == "workloads-out"))
     policy["metadata"]["namespace"] = UNKNOWN
 
     assert [found.check for found in judge([*manifests, policy], CHECKS)] == ["blocked-egress"]

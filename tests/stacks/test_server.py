@@ -32,7 +32,7 @@ def stack(address: str) -> Stack:
 def test_units_reach_the_servers_address_and_nothing_near_it(address: str, cidr: str) -> None:
     """A private server is one address and one port in each unit's policy, and the law takes it as named."""
     manifests = stack(address).manifests()
-    (policy,) = [m for m in manifests if (m["kind"], m["metadata"]["name"]) == ("NetworkPolicy", "unit-notebook")]
+    (policy,) = [m for m in manifests if (m["kind"], m["metadata"]["name"]) == ("NetworkPolicy", "unit-notebook-out")]
 
     assert policy["spec"]["egress"] == [
         {"to": [{"ipBlock": {"cidr": cidr}}], "ports": [{"protocol": "TCP", "port": 7001}]}
@@ -44,7 +44,7 @@ def test_a_public_name_needs_no_row_of_its_own() -> None:
     """A server on the internet is reached as a part of it: a policy cannot open a name."""
     manifests = stack("ssh.example.com").manifests()
 
-    assert "unit-notebook" not in {m["metadata"]["name"] for m in manifests if m["kind"] == "NetworkPolicy"}
+    assert "unit-notebook-out" not in {m["metadata"]["name"] for m in manifests if m["kind"] == "NetworkPolicy"}
 
 
 def test_no_tier_is_made() -> None:
