@@ -148,8 +148,7 @@ BLOCKED_V4: Final[Mapping[str, str]] = {
 """IPv4 ranges that are not the internet: no tenant pod may reach them -> reason."""
 
 BLOCKED_V6: Final[Mapping[str, str]] = {
-    "::/128": "unspecified (RFC 4291): reaches the host itself",
-    "::1/128": "loopback (RFC 4291)",
+    "::/96": "IPv4-compatible (RFC 4291, deprecated): carries IPv4 inside; with the host itself, :: and ::1",
     "64:ff9b::/96": "NAT64 (RFC 6052): would re-open every blocked IPv4 range",
     "64:ff9b:1::/48": "local NAT64 (RFC 8215): would re-open every blocked IPv4 range",
     "100::/64": "discard-only (RFC 6666)",
@@ -173,15 +172,26 @@ PRIVATE: Final = frozenset(
 METADATA: Final[Mapping[str, str]] = {
     "100.100.100.200/32": "Alibaba Cloud",
     "168.63.129.16/32": "Azure WireServer",
+    "169.254.0.23/32": "Tencent Cloud",
+    "169.254.42.42/32": "Scaleway",
     "169.254.169.254/32": "AWS, Azure, GCP, OpenStack and most others",
+    "169.254.169.255/32": "Linode",
     "169.254.170.2/32": "AWS ECS task credentials",
     "169.254.170.23/32": "AWS EKS Pod Identity",
     "192.0.0.192/32": "Oracle Cloud",
+    "fd00:42::42/128": "Scaleway",
+    "fd00:a9fe:a9fe::1/128": "Linode",
     "fd00:ec2::23/128": "AWS EKS Pod Identity",
     "fd00:ec2::254/128": "AWS",
     "fd20:ce::254/128": "GCP",
 }
 """Addresses that hand out a node's credentials -> whose; all are blocked, and no reason opens one."""
+
+SEALED: Final[Mapping[str, str]] = {
+    **{cidr: f"metadata service, {whose}" for cidr, whose in METADATA.items()},
+    **{c: why for c, why in {**BLOCKED_V4, **BLOCKED_V6}.items() if c not in PRIVATE and c not in METADATA},
+}
+"""Ranges that no reason opens: metadata services, the node itself, IPv4 inside IPv6, what is no host's -> why."""
 
 BLOCKED_ANNOTATION: Final = "gpu-runtime/blocked-cidrs"
 """On a Namespace: comma-separated CIDRs of the site that its pods must not reach, beside the built-in ranges."""
