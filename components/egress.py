@@ -1,30 +1,31 @@
 """What tenants may reach outside the cluster: what a stack file says of it, and what that comes to."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import override
 
 from components import ranges
 from components.model import Cidr, Model, Port
-from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA, PRIVATE
+from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA, SEALED
 
 MOST_RANGES = 1000
-"""In one list: a policy with a thousand exceptions has 25 KB, far below what etcd takes."""
+"""In one list: a thousand exceptions are 25 KB of IPv4; no site was seen with more."""
+
+MOST_EXCEPTIONS = 15_000
+"""In one policy, all its holes together: 0.7 MB at 43 characters for the longest; etcd takes objects of 1.5 MB."""
+
+SHORTEST_REASON = 5
+"""Less is no reason."""
 
 MOST_ALLOWED = 50
 """Holes in one list: a longer one is another network, better reached through a proxy with one address."""
 
 BUILT_IN = {**BLOCKED_V4, **BLOCKED_V6}
 """Ranges of both families that are closed whatever a stack file says -> why."""
-
-METADATA_SERVICES = {cidr: f"metadata service, {whose}" for cidr, whose in METADATA.items()}
-
-SEALED = METADATA_SERVICES | {c: why for c, why in BUILT_IN.items() if c not in {*PRIVATE, *METADATA_SERVICES}}
-"""Ranges that no reason opens: metadata services, the node itself, IPv4 inside IPv6, what is no host's -> why."""
 
 
 class PortRule(Model):
@@ -45,12 +46,20 @@ def _port(value: object) -> object:
 EgressPort = Annotated[PortRule, BeforeValidator(_port)]
 
 
+def _reason(value: str) -> str:
+    said = value.strip()
+    if len(said) < SHORTEST_REASON or not said.isprintable():
+        msg = f"must say in at least {SHORTEST_REASON} readable characters, on one line, why the range is opened"
+        raise ValueError(msg)
+    return said
+
+
 class AllowSpec(Model):
     """A hole in the walls: where to, on which ports, and why."""
 
     cidr: Cidr
     ports: Annotated[tuple[EgressPort, ...], Field(min_length=1)]
-    reason: Annotated[str, Field(min_length=5, max_length=200)]
+    reason: Annotated[str, Field(max_length=200), AfterValidator(_reason)]
 
 
 class EgressSpec(Model):
@@ -75,10 +84,15 @@ class Hole:
 class Egress:
     """The way out of one tenant, resolved."""
 
-    site: tuple[str, ...] = ()
-    """Ranges closed beside the built-in ones: the cluster's own, and those that the stack file names."""
+    closed: tuple[str, ...] = ()
+    """Ranges closed beside the built-in ones, as they were said: the cluster's own, and those that are blocked."""
     holes: tuple[Hole, ...] = ()
     internet_ports: tuple[PortRule, ...] | None = None
+
+    @cached_property
+    def site(self) -> tuple[str, ...]:
+        """Give what is closed here, merged and sorted."""
+        return ranges.texts(ranges.merged(self.closed))
 
     @cached_property
     def internet(self) -> tuple[ranges.Block, ...]:
@@ -87,29 +101,55 @@ class Egress:
             return ()
         return ranges.everywhere_but((*BUILT_IN, *self.site))
 
-    def of_tenant(self, said: EgressSpec, cluster: Iterable[str]) -> "Egress":
-        """Narrow the stack's way out by a tenant's blocked ranges and ports, then add the tenant's own holes.
+    @property
+    def exceptions(self) -> int:
+        """Count the exceptions that a policy has to name."""
+        return sum(len(block.excepted) for block in (*self.internet, *(hole.block for hole in self.holes)))
 
-        *cluster* are the ranges of the cluster itself, which no hole opens.
-        """
+    def of_tenant(self, said: EgressSpec) -> "Egress":
+        """Narrow the stack's way out by a tenant's blocked ranges and ports, then add the tenant's own holes."""
         if said == EgressSpec():
             return self  # and with it what was computed already
-        kept = tuple(left for hole in self.holes if (left := _narrowed(hole, said.blocked_cidrs)))
-        site = ranges.texts(ranges.merged((*self.site, *said.blocked_cidrs)))
+        kept = (left for hole in self.holes if (left := _narrowed(hole, said.blocked_cidrs)))
+        closed = (*self.closed, *said.blocked_cidrs)
         ports = self.internet_ports if said.internet_ports is None else said.internet_ports
-        return replace(self, site=site, holes=(*kept, *_holes(said, (*self.site, *cluster))), internet_ports=ports)
+        return Egress(closed, _joined((*kept, *_holes(said.allow, closed))), ports)
 
 
-def of_stack(said: EgressSpec, cluster: Iterable[str], internal: Iterable[str]) -> Egress:
-    """Give the stack's way out: *cluster* are all its ranges, *internal* those of them that no hole opens."""
-    site = ranges.texts(ranges.merged((*cluster, *said.blocked_cidrs)))
-    return Egress(site, tuple(_holes(said, internal)), said.internet_ports)
+def of_stack(said: EgressSpec, cluster: Iterable[str]) -> Egress:
+    """Give the stack's way out; *cluster* are the ranges of the cluster itself."""
+    closed = (*cluster, *said.blocked_cidrs)
+    return Egress(closed, _joined(_holes(said.allow, closed)), said.internet_ports)
 
 
-def _holes(said: EgressSpec, closed: Iterable[str]) -> Iterable[Hole]:
-    """Open what is allowed, less what is narrower and closed: the narrower word counts."""
-    walls = (*SEALED, *closed, *said.blocked_cidrs)
-    return tuple(Hole(ranges.opened(one.cidr, walls), one.ports, one.reason) for one in said.allow)
+def sealed(cidr: str) -> str | None:
+    """Say in which range that no reason opens all of *cidr* lies, and why; None where it lies in none."""
+    found = ranges.covering(cidr, SEALED)
+    return f"{found} ({SEALED[found]})" if found else None
+
+
+def left_of(cidr: str, closed: Iterable[str]) -> ranges.Block | None:
+    """Give an allowed range less what is narrower and closed, here or for all: the narrower word counts."""
+    return ranges.opened(cidr, (*METADATA, *BUILT_IN, *closed))
+
+
+def _holes(allowed: Iterable[AllowSpec], closed: Iterable[str]) -> Iterator[Hole]:
+    walls = tuple(closed)
+    for one in allowed:
+        if block := left_of(one.cidr, walls):
+            yield Hole(block, one.ports, one.reason)
+
+
+def _joined(holes: Iterable[Hole]) -> tuple[Hole, ...]:
+    """Make one of holes into the same range: a policy names its exceptions once, and every reason."""
+    found: dict[ranges.Block, Hole] = {}
+    for hole in holes:
+        same = found.setdefault(hole.block, hole)
+        if same is not hole:
+            reasons = dict.fromkeys((*same.reason.split("; "), hole.reason))
+            ports = tuple(dict.fromkeys((*same.ports, *hole.ports)))
+            found[hole.block] = Hole(hole.block, ports, "; ".join(reasons))
+    return tuple(found.values())
 
 
 def _narrowed(hole: Hole, blocked: Iterable[str]) -> Hole | None:
@@ -117,4 +157,5 @@ def _narrowed(hole: Hole, blocked: Iterable[str]) -> Hole | None:
     walls = tuple(blocked)
     if ranges.covering(hole.block.cidr, walls):
         return None
-    return replace(hole, block=ranges.opened(hole.block.cidr, (*hole.block.excepted, *walls)))
+    block = ranges.opened(hole.block.cidr, (*hole.block.excepted, *walls))
+    return replace(hole, block=block) if block else None

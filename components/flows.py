@@ -174,7 +174,7 @@ def external_tunnel(address: str, port: int) -> Tunnel:
 def unit_flows(namespace: str, name: str, tunnel: Tunnel | None, exposed: Iterable[int]) -> list[Flow]:
     """Give the rows of one unit: *tunnel* is where it announces its host, *exposed* are what its tenant calls."""
     me, ports = unit(namespace, name), tcp(*exposed)
-    callers = replace(units(namespace), name=f"{names.unit(name)}-callers")
+    callers = replace(units(namespace), name=f"{names.unit(name)}.callers")  # a dot: no unit has one in its name
     return [
         *([Flow(me, tunnel.servers, tcp(tunnel.port), ANNOUNCE)] if tunnel else []),
         *([Flow(callers, me, ports, "`expose: tenant`: units of one tenant call each other")] if ports else []),

@@ -46,7 +46,9 @@ def _name(value: str) -> str:
     return value
 
 
-def _matching(pattern: re.Pattern[str], advice: str) -> AfterValidator:
+def matching(pattern: re.Pattern[str], advice: str) -> AfterValidator:
+    """Give a validator that refuses with *advice* what *pattern* does not match as a whole."""
+
     def check(value: str) -> str:
         if not pattern.fullmatch(value):
             raise ValueError(advice)
@@ -92,7 +94,14 @@ MAPPED_V4 = ipaddress.IPv6Network("::ffff:0:0/96")
 """IPv4 written as IPv6: API servers refuse it as a part of ::/0, and packets to it leave as IPv4."""
 
 
+CIDR_PATTERN = re.compile(r"[0-9A-Fa-f.:]+(/(0|[1-9][0-9]{0,2}))?")
+"""An address and a length: no zone, and no netmask, whose meaning depends on who reads it."""
+
+
 def _cidr(value: str) -> str:
+    if not CIDR_PATTERN.fullmatch(value):
+        msg = "must be a CIDR range such as 10.0.0.0/8 or fd00::/8"
+        raise ValueError(msg)
     try:
         network = ipaddress.ip_network(value)
     except ValueError as error:
@@ -107,7 +116,8 @@ def _cidr(value: str) -> str:
     return str(network)
 
 
-def _address(value: str) -> str:
+def plain_address(value: str) -> str:
+    """Read an IP address, of either family. Raises ValueError with advice."""
     try:
         address = ipaddress.ip_address(value)
     except ValueError:
@@ -153,28 +163,28 @@ def _public_key(value: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 Quantity = Annotated[str, BeforeValidator(_scalar), AfterValidator(_positive_quantity)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
-IpAddress = Annotated[str, AfterValidator(_address)]
+IpAddress = Annotated[str, AfterValidator(plain_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 PublicKey = Annotated[str, AfterValidator(_public_key)]
-Host = Annotated[str, Field(max_length=253), _matching(HOST_PATTERN, "must be a lower-case host name or IPv4 address")]
-EnvName = Annotated[str, _matching(ENV_PATTERN, "must be a variable name: letters, digits and '_', no leading digit")]
+Host = Annotated[str, Field(max_length=253), matching(HOST_PATTERN, "must be a lower-case host name or IPv4 address")]
+EnvName = Annotated[str, matching(ENV_PATTERN, "must be a variable name: letters, digits and '_', no leading digit")]
 PortName = Annotated[
-    str, _matching(PORT_NAME_PATTERN, "must be 1 to 15 lower-case letters, digits and '-', with a letter")
+    str, matching(PORT_NAME_PATTERN, "must be 1 to 15 lower-case letters, digits and '-', with a letter")
 ]
 MountPath = Annotated[
     str,
-    _matching(re.compile(r"(/[A-Za-z0-9._-]+)+"), "must be an absolute path such as /data: letters, digits, . _ -"),
+    matching(re.compile(r"(/[A-Za-z0-9._-]+)+"), "must be an absolute path such as /data: letters, digits, . _ -"),
 ]
-UserName = Annotated[str, _matching(USER_PATTERN, "must be a login name: lower-case letters, digits, '_' and '-'")]
+UserName = Annotated[str, matching(USER_PATTERN, "must be a login name: lower-case letters, digits, '_' and '-'")]
 Image = Annotated[
     str,
-    _matching(
+    matching(
         re.compile(rf"{IMAGE_PATTERN.pattern}|{NAME_PATTERN.pattern}"),
         "must be a reference by digest (registry/name@sha256:<64 hex digits>) or a name from gpu-runtime:images",
     ),
 ]
 PinnedImage = Annotated[
-    str, _matching(IMAGE_PATTERN, "must be a reference by digest: registry/name@sha256:<64 hex digits>")
+    str, matching(IMAGE_PATTERN, "must be a reference by digest: registry/name@sha256:<64 hex digits>")
 ]
 
 

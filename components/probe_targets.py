@@ -97,7 +97,8 @@ def _blocked(holes: tuple[str, ...]) -> Iterator[Manifest]:
 def _outside(network: Network, holes: Iterable[str]) -> str | None:
     """Give an address of *network* that is in none of the *holes*, or None."""
     opened = [ipaddress.ip_network(hole) for hole in holes]
-    tried = (network[1], *(hole.broadcast_address + 1 for hole in opened))
+    beyond = (hole.broadcast_address for hole in opened if ranges.within(hole, network))
+    tried = (network[1], *(last + 1 for last in beyond if last != network.broadcast_address))
     return next((str(one) for one in tried if one in network and not any(one in hole for hole in opened)), None)
 
 

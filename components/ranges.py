@@ -2,6 +2,7 @@
 
 import ipaddress
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from components.model import Network
@@ -39,9 +40,14 @@ def texts(networks: Iterable[Network]) -> tuple[str, ...]:
     return tuple(str(network) for network in networks)
 
 
+@cache
+def _network(cidr: str | Network) -> Network:
+    return ipaddress.ip_network(cidr)
+
+
 def within(inner: str | Network, outer: str | Network) -> bool:
     """Say whether every address of *inner* is one of *outer*."""
-    a, b = ipaddress.ip_network(inner), ipaddress.ip_network(outer)
+    a, b = _network(inner), _network(outer)
     return a.version == b.version and a.subnet_of(b)  # type: ignore[arg-type]  # the versions agree
 
 
@@ -68,9 +74,13 @@ def _narrower(network: Network) -> list[Network]:
     return [network]
 
 
-def opened(cidr: str, closed: Iterable[str]) -> Block:
-    """Give *cidr* less what of *closed* lies strictly inside it; what holds it, or is it, does not count."""
-    return Block(cidr, texts(merged(one for one in closed if one != cidr and within(one, cidr))))
+def opened(cidr: str, closed: Iterable[str]) -> Block | None:
+    """Give *cidr* less what of *closed* lies strictly inside it; what holds it, or is it, does not count.
+
+    None where nothing of it is left. *closed* is taken as said: merged, a narrow range vanishes in a wide one.
+    """
+    inside = texts(merged(one for one in closed if one != cidr and within(one, cidr)))
+    return None if inside == (cidr,) else Block(cidr, inside)
 
 
 def host(address: str) -> str:

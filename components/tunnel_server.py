@@ -1,6 +1,6 @@
 """A tunnel server elsewhere: an frps that somebody else runs, in place of the tier of this stack."""
 
-import ipaddress
+import re
 from typing import Annotated
 
 from cryptography import x509
@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from components import names
 from components.flows import Tunnel, external_tunnel
-from components.model import Host, Model, Port
+from components.model import HOST_PATTERN, Host, Model, Port, plain_address
 
 PRIVATE_SUFFIXES = (
     ".local",
@@ -24,15 +24,21 @@ PRIVATE_SUFFIXES = (
 """Ends of names that only a private DNS knows (RFC 6762, RFC 8375, ICANN's `.internal`, and habit)."""
 
 
+ADDRESS_LIKE = re.compile(r"[0-9.]+|.*:.*")
+"""What nobody means as a name."""
+
+
 def _reachable(value: str) -> str:
-    try:
-        return str(ipaddress.ip_address(value))
-    except ValueError:
-        pass
-    if "." not in value or value.endswith(PRIVATE_SUFFIXES):
+    said = value.lower().removesuffix(".")
+    if ADDRESS_LIKE.fullmatch(said):
+        return plain_address(said)
+    if "." not in said or said.endswith(PRIVATE_SUFFIXES):
         msg = "is a private name: a policy opens addresses and not names, so give the server's IP address"
         raise ValueError(msg)
-    return value
+    if not HOST_PATTERN.fullmatch(said):
+        msg = "must be an IP address, or a public host name such as frps.example.com"
+        raise ValueError(msg)
+    return said
 
 
 def _certificates(value: str) -> str:
@@ -58,7 +64,7 @@ class ServerSpec(Model):
     @property
     def is_address(self) -> bool:
         """Say whether it is named by its address, so that a policy can open exactly that."""
-        return ":" in self.address or self.address.replace(".", "").isdigit()
+        return ADDRESS_LIKE.fullmatch(self.address) is not None
 
     @property
     def flow(self) -> Tunnel | None:

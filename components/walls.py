@@ -41,13 +41,12 @@ def _opening(pods: Pods, labels: names.Labels, flows: Sequence[Flow]) -> Iterato
 
 def _named(flows: Iterable[Flow]) -> dict[str, str]:
     """Say in an annotation why each range was opened that a stack file names: the law demands it for blocked ones."""
-    reasons = {
-        block.cidr: flow.why
-        for flow in flows
-        if isinstance(flow.target, Addresses) and flow.target.named
-        for block in flow.target.blocks
-    }
-    return {ALLOWED_ANNOTATION: json.dumps(reasons)} if reasons else {}
+    reasons: dict[str, dict[str, None]] = {}
+    for flow in flows:
+        for block in flow.target.blocks if isinstance(flow.target, Addresses) and flow.target.named else ():
+            reasons.setdefault(block.cidr, {})[flow.why] = None
+    said = {cidr: "; ".join(whys) for cidr, whys in reasons.items()}
+    return {ALLOWED_ANNOTATION: json.dumps(said)} if said else {}
 
 
 def _rule(side: str, pods: Pods, party: Party, ports: Ports) -> Manifest:

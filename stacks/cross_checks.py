@@ -73,7 +73,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     view = View(raw)
     yield from _secret(raw)
     yield from _platform_images(view)
-    yield from egress_problems(raw, view.tenants)
+    yield from egress_problems(raw, view.tenants, view.prefix)
     yield from server_problems(raw)
     for tenant in view.tenants:
         yield from _namespace(view, tenant)

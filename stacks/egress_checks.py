@@ -1,71 +1,84 @@
 """Problems of the way out that only several values show: what would open too much, or nothing, or break a policy."""
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from components import ranges
-from components.egress import BUILT_IN, METADATA_SERVICES, SEALED, AllowSpec, EgressSpec
+from components import names, ranges
+from components.egress import BUILT_IN, MOST_EXCEPTIONS, AllowSpec, Egress, EgressSpec, left_of, of_stack, sealed
 from components.names import PROJECT
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import ClusterConfig
 
+CONTROL_PORTS = frozenset({2379, 2380, 6443, 10250, 10255, 10256, 10257, 10259})
+"""Of a node: etcd, API server, kubelet, kube-proxy, controllers. Who reaches one of them may own the node."""
 
-def egress_problems(raw: Raw, tenants: Mapping[str, Raw]) -> Iterator[Problem]:
-    """Yield what is wrong with ``egress`` of the stack and of its *tenants*."""
-    cluster, stack = _cluster(raw), valid(EgressSpec, raw.get("egress", {}))
-    if stack is None:
+LINK_LOCAL = "169.254.0.0/16"
+"""Sealed but for DNS: caches on the node answer there by custom."""
+
+
+def egress_problems(raw: Raw, tenants: Mapping[str, Raw], prefix: str) -> Iterator[Problem]:
+    """Yield what is wrong with ``egress`` of the stack and of its *tenants*, and with the addresses of DNS."""
+    cluster, stack = valid(ClusterConfig, raw.get("cluster", {})), valid(EgressSpec, raw.get("egress", {}))
+    if cluster is None or stack is None:
         return
-    yield from _allowed("egress", stack, cluster)
-    yield from _nothing_left("egress", (*cluster.values(), stack.blocked_cidrs))
-    yield from _dns(raw)
+    yield from _dns(cluster, {names.tenant_namespace(prefix, tenant) for tenant in tenants})
+    yield from _said("egress", stack, cluster, ())
+    way_out = of_stack(stack, cluster.cidrs)
+    yield from _fit("egress", way_out)
     for name, tenant in tenants.items():
         said = valid(EgressSpec, tenant.get("egress", {}))
         if said is not None and said != EgressSpec():
             path = f"tenants.{name}.egress"
-            yield from _allowed(path, said, cluster)
-            yield from _nothing_left(path, (*cluster.values(), stack.blocked_cidrs, said.blocked_cidrs))
+            yield from _said(path, said, cluster, stack.blocked_cidrs)
+            yield from _fit(path, way_out.of_tenant(said))
             yield from _wider_ports(path, said, stack)
 
 
-def _cluster(raw: Raw) -> dict[str, tuple[str, ...]]:
-    """Give the ranges of the cluster, by the key that names them."""
-    cluster = valid(ClusterConfig, raw.get("cluster", {}))
-    if cluster is None:
-        return {}
-    return {
+def of_cluster(cidr: str, cluster: ClusterConfig) -> str | None:
+    """Name the key of the cluster's own ranges, nodes left out, that hold all of *cidr*; None where none does."""
+    listed = {
         "apiServerCidrs": cluster.api_server_cidrs,
         "podCidrs": cluster.pod_cidrs,
         "serviceCidrs": cluster.service_cidrs,
-        "nodeCidrs": cluster.node_cidrs,
     }
+    return next((f"{PROJECT}:cluster.{key}" for key, cidrs in listed.items() if ranges.covering(cidr, cidrs)), None)
 
 
-def _allowed(path: str, said: EgressSpec, cluster: Mapping[str, tuple[str, ...]]) -> Iterator[Problem]:
-    """Refuse a hole into what no reason opens, and one that the same list closes."""
+def _said(path: str, said: EgressSpec, cluster: ClusterConfig, blocked: tuple[str, ...]) -> Iterator[Problem]:
+    """Refuse holes into what no reason opens, and what *blocked* ranges above, or the same list, leave nothing of."""
+    closed = (*cluster.cidrs, *blocked, *said.blocked_cidrs)
     for index, one in enumerate(said.allow):
-        where = f"{path}.allow.{index}.cidr"
-        if sealed := ranges.covering(one.cidr, SEALED):
-            yield Problem(where, f"{one.cidr} lies in {sealed} ({SEALED[sealed]}), which no reason opens")
-        elif key := _of_cluster(one, cluster):
-            advice = f"the cluster's own ({PROJECT}:cluster.{key}); what units need there has a row of its own"
-            yield Problem(where, f"{one.cidr} is {advice}")
+        where = f"{path}.allow.{index}"
+        if what := sealed(one.cidr):
+            yield Problem(f"{where}.cidr", f"{one.cidr} lies in {what}, which no reason opens")
+        elif key := of_cluster(one.cidr, cluster):
+            advice = f"the cluster's own ({key}); what units need there has a row of its own"
+            yield Problem(f"{where}.cidr", f"{one.cidr} is {advice}")
         elif one.cidr in said.blocked_cidrs:
-            yield Problem(where, f"{one.cidr} is in {path}.blockedCidrs as well; keep one of the two")
+            yield Problem(f"{where}.cidr", f"{one.cidr} is in {path}.blockedCidrs as well; keep one of the two")
+        elif left_of(one.cidr, closed) is None:
+            yield Problem(f"{where}.cidr", f"nothing of {one.cidr} is left: narrower blocked ranges cover it")
+        yield from _on_nodes(where, one, cluster)
 
 
-def _of_cluster(one: AllowSpec, cluster: Mapping[str, tuple[str, ...]]) -> str | None:
-    keys = ("apiServerCidrs", "podCidrs", "serviceCidrs")
-    return next((key for key in keys if ranges.covering(one.cidr, cluster.get(key, ()))), None)
+def _on_nodes(where: str, one: AllowSpec, cluster: ClusterConfig) -> Iterator[Problem]:
+    """Refuse the ports by which a node is ruled; a site's own service on a node's network may be named."""
+    ruling = [str(port) for port in one.ports if port.port in CONTROL_PORTS and port.protocol == "TCP"]
+    if ruling and ranges.covering(one.cidr, cluster.node_cidrs):
+        advice = "whoever reaches that owns the node; no reason opens it"
+        yield Problem(f"{where}.ports", f"{', '.join(ruling)} of nodes ({PROJECT}:cluster.nodeCidrs): {advice}")
 
 
-def _nothing_left(path: str, closed: Iterable[Iterable[str]]) -> Iterator[Problem]:
-    """Refuse ranges that together are all there is: a policy cannot except a whole family from itself."""
-    walls = ranges.merged((*BUILT_IN, *(cidr for cidrs in closed for cidr in cidrs)))
-    for network in walls:
+def _fit(path: str, way_out: Egress) -> Iterator[Problem]:
+    """Refuse what a policy cannot say: a whole family excepted from itself, or more than an object holds."""
+    for network in ranges.merged((*BUILT_IN, *way_out.closed)):
         if network.prefixlen == 0:
             advice = "say `internetPorts: []` to close the internet"
             yield Problem(f"{path}.blockedCidrs", f"covers, with the other lists, every address of {network}; {advice}")
+            return
+    if way_out.exceptions > MOST_EXCEPTIONS:
+        advice = f"at most {MOST_EXCEPTIONS} fit; allow narrower ranges, or block wider ones"
+        yield Problem(f"{path}.allow", f"its holes and the internet need {way_out.exceptions} exceptions; {advice}")
 
 
 def _wider_ports(path: str, said: EgressSpec, stack: EgressSpec) -> Iterator[Problem]:
@@ -78,14 +91,17 @@ def _wider_ports(path: str, said: EgressSpec, stack: EgressSpec) -> Iterator[Pro
         yield Problem(f"{path}.internetPorts", f"{', '.join(more)}: the stack opens {known}; {advice}")
 
 
-def _dns(raw: Raw) -> Iterator[Problem]:
-    """Refuse an address of DNS that is a metadata service: on some clouds it answers DNS as well."""
-    cluster: Any = raw.get("cluster")
-    said = valid(ClusterConfig, cluster) if cluster else None
-    for index, address in enumerate(said.dns.addresses if said else ()):
-        if whose := METADATA_SERVICES.get(ranges.host(address)):
-            advice = "name the address of NodeLocal DNS or of the DNS Service"
-            yield Problem(f"cluster.dns.addresses.{index}", f"{address} is a {whose}; {advice}")
+def _dns(cluster: ClusterConfig, tenants: set[str]) -> Iterator[Problem]:
+    """Refuse addresses of DNS where no resolver can be, and resolvers that a tenant runs."""
+    for index, address in enumerate(cluster.dns.addresses):
+        path, cidr = f"cluster.dns.addresses.{index}", ranges.host(address)
+        what = sealed(cidr)
+        if ranges.covering(cidr, cluster.api_server_cidrs):
+            what = f"{PROJECT}:cluster.apiServerCidrs"
+        if what and not what.startswith(LINK_LOCAL):
+            yield Problem(path, f"{address} lies in {what}; name the address of NodeLocal DNS or of the DNS Service")
+    if cluster.dns.namespace in tenants:
+        yield Problem("cluster.dns.namespace", f"{cluster.dns.namespace!r} is a tenant's; every tenant would ask it")
 
 
 def cautions(said: EgressSpec, path: str) -> Iterator[str]:

@@ -72,6 +72,10 @@ def owner(stack: str) -> str:
 
 def cautions(config: StackConfig) -> Iterator[str]:
     """Yield what is odd in a stack file and harmless, so that its author may mend it."""
+    service = config.platform.ssh.service
+    if service.source_ranges and service.type != "ClusterIP" and service.external_traffic_policy == "Cluster":
+        advice = "most network plugins then see a node's address in place of the client's, and turn it away; say Local"
+        yield f"{PROJECT}:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster: {advice}"
     yield from range_cautions(config.egress, "egress")
     for name, tenant in config.tenants.items():
         yield from range_cautions(tenant.egress, f"tenants.{name}.egress")

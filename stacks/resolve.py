@@ -58,8 +58,7 @@ class Stack:
     @cached_property
     def egress(self) -> Egress:
         """Give the way out that every tenant has."""
-        cluster = self.config.cluster
-        return of_stack(self.config.egress, cluster.cidrs, cluster.sealed)
+        return of_stack(self.config.egress, self.config.cluster.cidrs)
 
     @property
     def namespaces(self) -> list[str]:
@@ -121,7 +120,7 @@ class Stack:
             gpus=self._granted(tenant),
             quota=tenant.quota,
             dns=self.config.cluster.dns,
-            egress=self.egress.of_tenant(tenant.egress, self.config.cluster.sealed),
+            egress=self.egress.of_tenant(tenant.egress),
             internal=tenant.internal,
             admin_tier=self._admin_tier(f"{unit}.{name}" for unit in tenant.units),
             retained=any(not storage.delete_with_stack for storage in tenant.storages.values()),

@@ -19,29 +19,30 @@ TIER_IMAGES = frozenset({"frp", "gate"})
 """Those that only tunnel servers of its own need."""
 
 
+MOST_RANGES = 250
+"""In one list of the cluster's own: every tenant's namespace names them all, in an annotation of at most 256 KiB."""
+
+Ranges = Annotated[tuple[Cidr, ...], Field(max_length=MOST_RANGES)]
+
+
 class ClusterConfig(Model):
     """The cluster, named strictly: a wrong current context must never receive a stack."""
 
     context: Annotated[str, Field(min_length=1)]
     kubeconfig: str | None = None
     """Path of the kubeconfig; None: KUBECONFIG, else ~/.kube/config."""
-    api_server_cidrs: tuple[Cidr, ...] = ()
-    pod_cidrs: tuple[Cidr, ...] = ()
-    service_cidrs: tuple[Cidr, ...] = ()
-    node_cidrs: tuple[Cidr, ...] = ()
+    api_server_cidrs: Ranges = ()
+    pod_cidrs: Ranges = ()
+    service_cidrs: Ranges = ()
+    node_cidrs: Ranges = ()
     dns: DnsSpec = DnsSpec()
     admin_tier: StrictBool = False
     """True: ClusterNetworkPolicies beside the NetworkPolicies, which nobody in a tenant's namespace can add to."""
 
     @property
-    def sealed(self) -> tuple[str, ...]:
-        """Give the ranges of pods, Services and API server, which no reason opens: selectors name what is in them."""
-        return (*self.api_server_cidrs, *self.pod_cidrs, *self.service_cidrs)
-
-    @property
     def cidrs(self) -> tuple[str, ...]:
         """Give the cluster's own ranges, which no tenant may reach by address."""
-        return (*self.sealed, *self.node_cidrs)
+        return (*self.api_server_cidrs, *self.pod_cidrs, *self.service_cidrs, *self.node_cidrs)
 
 
 class PlatformConfig(Model):

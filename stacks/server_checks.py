@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components import ranges
-from components.egress import SEALED, EgressSpec, PortRule
+from components.egress import EgressSpec, PortRule, sealed
 from components.names import PROJECT
 from components.tunnel import FrpSpec
 from components.tunnel_server import ServerSpec
+from stacks.egress_checks import of_cluster
 from stacks.problems import Problem, Raw, valid
+from stacks.schema import ClusterConfig
 
 PATH = "platform.ssh.server"
 
@@ -30,14 +32,32 @@ def server_problems(raw: Raw) -> Iterator[Problem]:
     if "serverToken" not in raw:
         advice = f"`pulumi config set --secret {PROJECT}:serverToken` with the token that it demands of its clients"
         yield Problem("serverToken", f"is missing: units log in with it at {server.address}; {advice}")
-    if server.is_address and (sealed := ranges.covering(ranges.host(server.address), SEALED)):
-        yield Problem(f"{PATH}.address", f"{server.address} lies in {sealed} ({SEALED[sealed]}), which no reason opens")
-    stack = valid(EgressSpec, raw.get("egress", {}))
-    ports = stack.internet_ports if stack else None
-    closed = ports is not None and PortRule(port=server.port) not in ports
-    if closed and not server.is_address:
-        advice = f"add {server.port} to egress.internetPorts, or give the server's IP address"
-        yield Problem(f"{PATH}.address", f"{server.address} is reached as a part of the internet; {advice}")
+    yield from _by_address(server, raw) if server.is_address else _by_name(server, raw)
+
+
+def _by_address(server: ServerSpec, raw: Raw) -> Iterator[Problem]:
+    """Refuse an address that is no server's elsewhere."""
+    cidr, cluster = ranges.host(server.address), valid(ClusterConfig, raw.get("cluster", {}))
+    if what := sealed(cidr):
+        yield Problem(f"{PATH}.address", f"{server.address} lies in {what}, which no reason opens")
+    elif cluster and (key := of_cluster(cidr, cluster)):
+        yield Problem(f"{PATH}.address", f"{server.address} is the cluster's own ({key}), and no server elsewhere")
+
+
+def _by_name(server: ServerSpec, raw: Raw) -> Iterator[Problem]:
+    """Refuse a name whose port is closed: to a policy the server is a part of the internet."""
+    tenants: Any = raw.get("tenants")
+    said = tenants.items() if isinstance(tenants, Mapping) else ()
+    closed = {
+        "egress": raw,
+        **{f"tenants.{name}.egress": tenant for name, tenant in said if isinstance(tenant, Mapping)},
+    }
+    for path, where in closed.items():
+        egress = valid(EgressSpec, where.get("egress", {}))
+        ports = egress.internet_ports if egress else None
+        if ports is not None and PortRule(port=server.port) not in ports:
+            advice = f"add {server.port}, or give the server's IP address"
+            yield Problem(f"{path}.internetPorts", f"{server.address} is reached as a part of the internet; {advice}")
 
 
 def _said(raw: Raw) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components import ranges, walls
 from components.dns import DnsSpec
-from components.egress import SEALED, AllowSpec, Egress, EgressSpec, of_stack
+from components.egress import AllowSpec, Egress, EgressSpec, of_stack, sealed
 from components.flows import OWN_TUNNEL, external_tunnel, platform_flows, tenant_flows, unit_flows
 from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_V4, BLOCKED_V6, METADATA
 
@@ -40,7 +40,7 @@ def policies(egress: Egress, *, internal: bool = False) -> dict[str, Any]:
 @given(st.lists(CIDRS, max_size=8))
 def test_every_blocked_range_is_excepted_once(cidrs: list[str]) -> None:
     """Whatever ranges a stack adds, each address of them and of the built-in lists is excepted, and no two overlap."""
-    blocks = Egress(site=tuple(cidrs)).internet
+    blocks = Egress(closed=tuple(cidrs)).internet
     excepted = [ipaddress.ip_network(one) for block in blocks for one in block.excepted]
 
     whole = ranges.texts(ranges.merged(map(str, excepted)))
@@ -55,17 +55,19 @@ def test_every_blocked_range_is_excepted_once(cidrs: list[str]) -> None:
 def test_a_hole_holds_nothing_that_is_narrower_and_closed(cidr: str, closed: list[str]) -> None:
     """What is excepted from an allowed range lies strictly inside it, and is all of what is closed there."""
     block = ranges.opened(cidr, closed)
+    inside = [one for one in closed if one != cidr and ranges.within(one, cidr)]
 
+    if block is None:
+        assert ranges.texts(ranges.merged(inside)) == (cidr,)
+        return
     assert all(ranges.within(one, cidr) and one != cidr for one in block.excepted)
-    for one in closed:
-        if one != cidr and ranges.within(one, cidr):
-            assert ranges.covering(one, block.excepted)
+    assert all(ranges.covering(one, block.excepted) for one in inside)
 
 
 @given(st.lists(CIDRS, max_size=8))
 def test_no_exception_is_lost_in_a_part_of_everywhere(cidrs: list[str]) -> None:
     """kube-router cuts all addresses into parts and loses an exception that is as wide as one: each is narrower."""
-    excepted = [one for block in Egress(site=tuple(cidrs)).internet for one in block.excepted]
+    excepted = [one for block in Egress(closed=tuple(cidrs)).internet for one in block.excepted]
 
     assert not [one for one in excepted if any(ranges.within(part, one) for part in ranges.PARTS)]
 
@@ -97,14 +99,14 @@ def test_an_empty_list_opens_nothing() -> None:
 def test_internet_ports_close_every_other_port() -> None:
     """A list of ports is all that is open of the internet, UDP only where it is said."""
     said = EgressSpec.model_validate({"internetPorts": [443, {"port": 443, "protocol": "UDP"}]})
-    (rule,) = [r for r in policies(of_stack(said, (), ()))["workloads-out"]["spec"]["egress"] if "ipBlock" in str(r)]
+    (rule,) = [r for r in policies(of_stack(said, ()))["workloads-out"]["spec"]["egress"] if "ipBlock" in str(r)]
 
     assert rule["ports"] == [{"protocol": "TCP", "port": 443}, {"protocol": "UDP", "port": 443}]
 
 
 def test_a_hole_is_exact_and_says_why() -> None:
     """An allowed range is opened on its ports alone, and the policy says the reason where the law looks for it."""
-    policy = policies(of_stack(EgressSpec(allow=(allow("10.1.2.3/32", 27000),)), (), ()))["workloads-out"]
+    policy = policies(of_stack(EgressSpec(allow=(allow("10.1.2.3/32", 27000),)), ()))["workloads-out"]
     (rule,) = [rule for rule in policy["spec"]["egress"] if "10.1.2.3/32" in json.dumps(rule["to"][0])]
 
     assert rule == {
@@ -117,17 +119,17 @@ def test_a_hole_is_exact_and_says_why() -> None:
 def test_a_wide_hole_leaves_out_what_nobody_may_open() -> None:
     """A whole private network may be opened; the cluster in it, metadata services and narrower blocked ranges stay."""
     said = EgressSpec(allow=(allow("10.0.0.0/8"), allow("100.64.0.0/10")), blocked_cidrs=("10.9.0.0/16",))
-    wide, shared = of_stack(said, ("10.244.0.0/16", "10.7.0.0/24"), ("10.244.0.0/16",)).holes
+    wide, shared = of_stack(said, ("10.244.0.0/16", "10.7.0.0/24")).holes
 
-    assert wide.block.excepted == ("10.9.0.0/16", "10.244.0.0/16")
+    assert wide.block.excepted == ("10.7.0.0/24", "10.9.0.0/16", "10.244.0.0/16")
     assert shared.block.excepted == ("100.100.100.200/32",)
 
 
 def test_a_tenant_narrows_and_widens() -> None:
     """A tenant's blocked range closes what the stack opened there; its own hole opens a part of what is blocked."""
-    stack = of_stack(EgressSpec(allow=(allow("10.1.0.0/16"), allow("10.2.0.0/16")), blocked_cidrs=()), (), ())
+    stack = of_stack(EgressSpec(allow=(allow("10.1.0.0/16"), allow("10.2.0.0/16")), blocked_cidrs=()), ())
     said = EgressSpec(blocked_cidrs=("10.1.7.0/24", "10.2.0.0/15"), allow=(allow("10.2.3.4/32"),))
-    tenant = stack.of_tenant(said, ())
+    tenant = stack.of_tenant(said)
 
     assert [hole.block for hole in tenant.holes] == [
         ranges.Block("10.1.0.0/16", ("10.1.7.0/24",)),
@@ -136,10 +138,54 @@ def test_a_tenant_narrows_and_widens() -> None:
     assert tenant.site == ("10.1.7.0/24", "10.2.0.0/15")
 
 
+@pytest.mark.parametrize(
+    ("blocked", "cidr", "excepted"),
+    [
+        (("10.0.0.0/8", "10.5.0.0/16"), "10.4.0.0/15", ("10.5.0.0/16",)),
+        (("10.0.0.0/8",), "10.96.0.0/11", ("10.120.0.0/20",)),
+        (("52.0.1.0/24",), "52.0.0.0/23", ("52.0.1.0/24",)),
+        ((), "172.0.0.0/8", ("172.16.0.0/12",)),
+    ],
+)
+def test_what_is_narrower_stays_closed_in_a_tenants_hole(
+    blocked: tuple[str, ...], cidr: str, excepted: tuple[str, ...]
+) -> None:
+    """A narrow range that the stack closed, nodes included, does not vanish in a wider one that it closed as well."""
+    stack = of_stack(EgressSpec(blocked_cidrs=blocked), ("10.120.0.0/20",))
+    (hole,) = stack.of_tenant(EgressSpec(allow=(allow(cidr),))).holes
+
+    assert hole.block == ranges.Block(cidr, excepted)
+
+
+def test_a_hole_of_which_nothing_is_left_is_gone() -> None:
+    """A tenant that closes both halves of what the stack opened has no hole; no policy excepts a range from itself."""
+    stack = of_stack(EgressSpec(allow=(allow("10.1.2.0/24"),)), ())
+
+    assert stack.of_tenant(EgressSpec(blocked_cidrs=("10.1.2.0/25", "10.1.2.128/25"))).holes == ()
+
+
+def test_holes_into_one_range_are_one() -> None:
+    """A range that is opened twice is one rule with the ports of both, and both reasons are told."""
+    twice = (allow("10.1.2.3/32", 443), allow("10.1.2.3/32", 8443, reason="package mirror"))
+    policy = policies(of_stack(EgressSpec(allow=twice), ()))["workloads-out"]
+    (rule,) = [rule for rule in policy["spec"]["egress"] if "10.1.2.3/32" in json.dumps(rule["to"][0])]
+
+    assert [port["port"] for port in rule["ports"]] == [443, 8443]
+    assert "license server; package mirror" in policy["metadata"]["annotations"][ALLOWED_ANNOTATION]
+
+
+def test_callers_of_one_unit_are_no_other_unit() -> None:
+    """A unit `x` with callers and a unit `x-callers` have policies of different names."""
+    one = walls.policies("lab-a", {}, unit_flows("lab-a", "x", None, [80]))
+    other = walls.policies("lab-a", {}, unit_flows("lab-a", "x-callers", OWN_TUNNEL, [80]))
+
+    assert not one.keys() & other.keys()
+
+
 def test_no_reason_opens_a_metadata_service() -> None:
-    """Addresses that hand out credentials are sealed, each of them."""
-    assert set(METADATA) <= set(SEALED)
-    assert "10.0.0.0/8" not in SEALED
+    """Addresses that hand out credentials are sealed, each of them, and private networks are not."""
+    assert all(sealed(cidr) for cidr in METADATA)
+    assert sealed("10.0.0.0/8") is None
 
 
 def test_a_pod_without_a_row_has_no_network() -> None:
@@ -167,8 +213,8 @@ def test_an_exposed_port_opens_both_ends() -> None:
     port = [{"protocol": "TCP", "port": 8888}]
 
     assert [rule["ports"] for rule in made["unit-web-in"]["spec"]["ingress"]] == [port]
-    assert [rule["ports"] for rule in made["unit-web-callers-out"]["spec"]["egress"]] == [port]
-    assert sorted(made) == ["unit-web-callers-out", "unit-web-in"]
+    assert [rule["ports"] for rule in made["unit-web.callers-out"]["spec"]["egress"]] == [port]
+    assert sorted(made) == ["unit-web-in", "unit-web.callers-out"]
 
 
 @pytest.mark.parametrize(("address", "cidr"), [("10.0.0.9", "10.0.0.9/32"), ("fd00::9", "fd00::9/128")])
@@ -205,6 +251,6 @@ def test_both_ends_of_the_tunnel_agree() -> None:
 
 def test_a_tenant_that_says_nothing_has_the_stacks_own_way_out() -> None:
     """Hundreds of tenants share one computation of the ranges; another object would mean it was done again."""
-    stack = of_stack(EgressSpec(blocked_cidrs=("203.1.0.0/16",)), (), ())
+    stack = of_stack(EgressSpec(blocked_cidrs=("203.1.0.0/16",)), ())
 
-    assert stack.of_tenant(EgressSpec(), ()) is stack
+    assert stack.of_tenant(EgressSpec()) is stack

@@ -26,6 +26,15 @@ def test_ranges_that_are_there_twice_are_named() -> None:
     assert all(caution.startswith("gpu-runtime:tenants.lab-b.egress.blockedCidrs: ") for caution in found)
 
 
+def test_source_ranges_behind_a_node_are_told() -> None:
+    """A filter by the client's address is told to be one of nodes' where the cluster puts a node's in its place."""
+    config = copy.deepcopy(PROD)
+    config["platform"]["ssh"]["service"] |= {"sourceRanges": ["203.0.113.0/24"], "externalTrafficPolicy": "Cluster"}
+    (caution,) = cautions(parse(config, {"gpu-runtime:secret"}))
+
+    assert caution.startswith("gpu-runtime:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster")
+
+
 def test_five_hundred_ranges_are_nothing_odd() -> None:
     """A long list is merged and taken as it is."""
     assert said(*(f"52.{n % 250}.{n // 250}.0/24" for n in range(500))) == []

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -52,6 +53,22 @@ HOLE = {"cidr": "10.1.2.3/32", "ports": [443], "reason": "license server"}
 def allowing(cidr: str, **said: object) -> Callable[[dict[str, Any]], object]:
     """Open a range for the whole stack."""
     return at("egress.allow", [{**HOLE, "cidr": cidr, **said}])
+
+
+def halves(cidr: str) -> Callable[[dict[str, Any]], object]:
+    """Open a range of which both halves are blocked."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["egress"]["allow"] = [{**HOLE, "cidr": cidr}]
+        config["egress"]["blockedCidrs"] = [str(half) for half in ip_network(cidr).subnets()]
+
+    return change
+
+
+def many_exceptions(config: dict[str, Any]) -> None:
+    """Open wide ranges with more blocked in them than an object holds."""
+    config["egress"]["blockedCidrs"] = [f"fd00:0:0:{n:x}::/64" for n in range(0, 2000, 2)]
+    config["egress"]["allow"] = [{**HOLE, "cidr": f"fd00::/{length}"} for length in range(9, 40)]
 
 
 def elsewhere(
@@ -136,7 +153,12 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
         (at(f"{LAB}.egress", {"blockedCidrs": ["0.0.0.0/1", "128.0.0.0/1"]}), f"{LAB}.egress.blockedCidrs", "every"),
         (at("egress.blockedCidrs", [f"10.0.{n % 250}.{n // 250}/32" for n in range(1001)]), "egress.blocked", "1000"),
         (allowing("10.1.2.3/32", ports=[]), "egress.allow.0.ports", "at least one entry"),
-        (allowing("10.1.2.3/32", reason=""), "egress.allow.0.reason", "at least 5 characters"),
+        (allowing("10.1.2.3/32", reason=""), "egress.allow.0.reason", "at least 5 readable characters"),
+        (allowing("10.1.2.3/32", reason="      "), "egress.allow.0.reason", "'      ': must say"),
+        (allowing("10.1.2.3/32", reason="\u200b" * 9), "egress.allow.0.reason", "u200b': must say"),
+        (allowing("10.120.3.4/32", ports=[10250, 9000]), "egress.allow.0.ports", "TCP 10250 of nodes"),
+        (halves("10.1.2.0/24"), "egress.allow.0.cidr", "nothing of 10.1.2.0/24 is left"),
+        (many_exceptions, "egress.allow", "exceptions; at most 15000 fit"),
         (at("egress.allow", [{"cidr": "10.1.2.3/32", "ports": [443]}]), "egress.allow.0.reason", "is missing"),
         (allowing("10.1.2.3/32", ports=[{"port": 53, "protocol": "SCTP"}]), "egress.allow.0.ports.0.protocol", "UDP"),
         (allowing("10.1.2.3/32", ports=["443-445"]), "egress.allow.0.ports.0", "table of keys"),
@@ -157,7 +179,16 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
         (elsewhere("frps"), "platform.ssh.server.address", "private name: a policy opens addresses"),
         (elsewhere("frps.corp.internal"), "platform.ssh.server.address", "IP address"),
         (elsewhere("169.254.169.254"), "platform.ssh.server.address", "which no reason opens"),
-        (elsewhere("ssh.example.com", egress={"internetPorts": [443]}), "platform.ssh.server.address", "add 7000"),
+        (elsewhere("ssh.example.com", egress={"internetPorts": [443]}), "egress.internetPorts", "add 7000"),
+        (elsewhere("FRPS.Internal"), "platform.ssh.server.address", "'FRPS.Internal': is a private name"),
+        (elsewhere("frps.svc.cluster.local."), "platform.ssh.server.address", "cluster.local.': is a private name"),
+        (elsewhere("10.1.2.3.4"), "platform.ssh.server.address", "'10.1.2.3.4': must be an IP address"),
+        (elsewhere("127.1"), "platform.ssh.server.address", "'127.1': must be an IP address"),
+        (elsewhere("1.2.3.4/32"), "platform.ssh.server.address", "public host name such as"),
+        (elsewhere("a b.c"), "platform.ssh.server.address", "'a b.c': must be"),
+        (elsewhere("::ffff:10.0.0.1"), "platform.ssh.server.address", "IPv4 as such"),
+        (elsewhere("2a00::1%eth0"), "platform.ssh.server.address", "without a zone"),
+        (elsewhere("10.132.0.1"), "platform.ssh.server.address", "cluster.serviceCidrs"),
         (elsewhere("10.0.0.9", token=None), "serverToken", "is missing: units log in with it at 10.0.0.9"),
         (elsewhere("10.0.0.9", ca="x"), "platform.ssh.server.ca", "in PEM"),
         (at("serverToken", SECRET), "serverToken", "there is no gpu-runtime:platform.ssh.server"),
@@ -165,6 +196,16 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
         (at("cluster.dns.addresses", ["kube-dns"]), "cluster.dns.addresses.0", "IP address such as"),
         (at("cluster.dns.addresses", ["::ffff:10.0.0.1"]), "cluster.dns.addresses.0", "IPv4 as such"),
         (at("cluster.dns.addresses", ["169.254.169.254"]), "cluster.dns.addresses.0", "metadata service"),
+        (at("cluster.dns.addresses", ["127.0.0.1"]), "cluster.dns.addresses.0", "loopback"),
+        (at("cluster.dns.addresses", ["64:ff9b::a00:1"]), "cluster.dns.addresses.0", "NAT64"),
+        (at("cluster.dns.addresses", ["198.18.7.10"]), "cluster.dns.addresses.0", "cluster.apiServerCidrs"),
+        (at("cluster.dns.namespace", "gpu-lab-a"), "cluster.dns.namespace", "is a tenant's"),
+        (at("cluster.dns.namespace", "Kube System"), "cluster.dns.namespace", "a namespace such as"),
+        (at("cluster.dns.selector", {"k8s-app": "x y"}), "cluster.dns.selector.k8s-app", "a label's value"),
+        (at("cluster.dns.selector", {"a b": "x"}), "cluster.dns.selector.a b", "a label's key"),
+        (at("cluster.podCidrs", [f"10.1.{n}.0/24" for n in range(251)]), "cluster.podCidrs", "250"),
+        (at("egress.blockedCidrs", ["10.0.0.0/255.0.0.0"]), "egress.blockedCidrs.0", "10.0.0.0/255.0.0.0': must be a"),
+        (at("egress.blockedCidrs", ["fe80::%eth0/64"]), "egress.blockedCidrs.0", "eth0/64': must be a CIDR"),
         (at("cluster.dns.ports", []), "cluster.dns.ports", "at least one entry"),
         (at("cluster.dns.selector", {}), "cluster.dns.selector", "at least"),
         (at("images.gate", "registry.example.com/gate:1"), "images.gate", "by digest"),
