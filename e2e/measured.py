@@ -190,9 +190,16 @@ def opened(ground: Ground, cells: Sequence[Cell], only: Container[Key] | None = 
         if only is None or (name, one) in only:
             wanted[name].append(one)
     with answered(ground, list(dict.fromkeys(cell.place for cell in cells))):
+        _forget(ground)
         begun = {name: _begin(ground, name, tries) for name, tries in wanted.items()}
         found = {name: finish(process) for name, process in begun.items()}
     return {(name, one): said for name, tries in wanted.items() for one, said in zip(tries, found[name], strict=True)}
+
+
+def _forget(ground: Ground) -> None:
+    """Drop what the node remembers of datagrams: one from the same port, by chance, would count as no new connection."""
+    for family in ("ipv4", "ipv6"):
+        ground.world.rig.exec("conntrack", "-D", "-f", family, "-p", "udp", check=False)  # 1: there was none
 
 
 def proved(ground: Ground, cells: Sequence[Cell]) -> frozenset[Key]:
