@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from policy.quantity import binary
+
 PSA_VERSION: Final = "v1.36"
 """Pod Security version of the namespace labels: pinned, so that a cluster upgrade never turns away the next pod of a
 unit that ran before. An older cluster reads a version it does not know as its own latest, so the pin is safe there."""
@@ -193,6 +195,9 @@ SEALED: Final[Mapping[str, str]] = {
 }
 """Ranges that no reason opens: metadata services, the node itself, IPv4 inside IPv6, what is no host's -> why."""
 
+NODE_DNS: Final = ("169.254.0.0/16", 53)
+"""The one door in what is sealed, range and port: NodeLocal DNS answers at a link-local address, with a reason."""
+
 BLOCKED_ANNOTATION: Final = "gpu-runtime/blocked-cidrs"
 """On a Namespace: comma-separated CIDRs of the site that its pods must not reach, beside the built-in ranges."""
 
@@ -233,7 +238,7 @@ def shm_volume(memory: int) -> dict[str, Any]:
 
     Its pages count against that limit, so half leaves the program room; whole KiB stay as written through the API.
     """
-    return {"name": SHM_NAME, "emptyDir": {"medium": "Memory", "sizeLimit": _binary(max(memory // 2048, 1))}}
+    return {"name": SHM_NAME, "emptyDir": {"medium": "Memory", "sizeLimit": binary(max(memory // 2048, 1))}}
 
 
 def shm_mount() -> dict[str, Any]:
@@ -245,11 +250,3 @@ def is_gpu_resource(name: str) -> bool:
     """Say whether the extended resource *name* is an accelerator, also with a quota's `requests.` before it."""
     domain, slash, _ = name.removeprefix("requests.").removeprefix("limits.").partition("/")
     return bool(slash) and domain in GPU_DOMAINS
-
-
-def _binary(kib: int) -> str:
-    for suffix in ("Ki", "Mi", "Gi"):
-        if kib % 1024:
-            return f"{kib}{suffix}"
-        kib //= 1024
-    return f"{kib}Ti"

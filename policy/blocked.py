@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA
+from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA, SEALED
 from policy.ranges import Network, Span, cidrs, left_open, network, span, spans, within
-
-_NAT64: Final = int.from_bytes(bytes.fromhex("0064ff9b") + bytes(12))
-"""64:ff9b::/96 (RFC 6052): where NAT64 is on, each metadata address is reached through it, too."""
 
 
 class Reach(NamedTuple):
-    """What a peer leaves open: metadata addresses, blocked ranges, and whether it lies in one blocked range whole."""
+    """What a peer leaves open: metadata, sealed, blocked ranges, and whether it lies in one blocked range whole."""
 
     metadata: tuple[str, ...]
+    sealed: tuple[str, ...]
     blocked: tuple[str, ...]
     inside: bool
 
@@ -44,25 +42,19 @@ def reach(cidr: str, excepts: tuple[str, ...], site: tuple[str, ...]) -> Reach:
     """Return what the peer *cidr* less *excepts* reaches of the built-in blocked ranges and those of the *site*."""
     whole = network(cidr)
     if whole is None:
-        return Reach((), (), inside=False)
+        return Reach((), (), (), inside=False)
     bounds, version = span(whole), whole.version
     closed = spans(networks(excepts), version)
-    ranges = within(_blocked(site, version), bounds)
-    open_metadata = left_open(within(_metadata(version), bounds), closed)
-    return Reach(
-        tuple(text for stretch in open_metadata for text in cidrs(stretch, version)),
-        tuple(text for stretch in left_open(ranges, closed) for text in cidrs(stretch, version)),
-        inside=ranges == [bounds],
-    )
+    tables = (tuple(METADATA), tuple(SEALED), (*BLOCKED_V4, *BLOCKED_V6, *site))
+    ranges = [within(_spans(table, version), bounds) for table in tables]
+    metadata, sealed, blocked = (_texts(left_open(found, closed), version) for found in ranges)
+    return Reach(metadata, sealed, blocked, inside=ranges[-1] == [bounds])
+
+
+def _texts(stretches: Iterable[Span], version: int) -> tuple[str, ...]:
+    return tuple(text for stretch in stretches for text in cidrs(stretch, version))
 
 
 @lru_cache(maxsize=1024)
-def _blocked(site: tuple[str, ...], version: int) -> tuple[Span, ...]:
-    return tuple(spans(networks((*BLOCKED_V4, *BLOCKED_V6, *site)), version))
-
-
-@lru_cache(maxsize=2)
-def _metadata(version: int) -> tuple[Span, ...]:
-    known = networks(METADATA)
-    translated = [(_NAT64 + first, _NAT64 + last) for first, last in spans(known, 4)] if version == 6 else []  # noqa: PLR2004
-    return tuple(sorted((*spans(known, version), *translated)))
+def _spans(table: tuple[str, ...], version: int) -> tuple[Span, ...]:
+    return tuple(spans(networks(table), version))

@@ -6,6 +6,13 @@ from typing import Any, Final
 
 from policy.baseline import PLATFORM_LABEL, TENANT_LABEL
 from policy.field import Field
+from policy.plain import UNKNOWN, Unknown
+
+CLUSTERED: Final = frozenset({("", "Namespace"), ("policy.networking.k8s.io", "ClusterNetworkPolicy")})
+"""Kinds (group, kind) that walls rest on and that no namespace holds, whatever an object of theirs says."""
+
+Identity = tuple[str | Unknown, str | Unknown]
+"""Namespace, empty for a kind that has none, and name."""
 
 POD_PATHS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("", "Pod"): (),
@@ -78,6 +85,13 @@ class Object:
         return "default" if value in (None, "") else value if isinstance(value, str) else None
 
     @cached_property
+    def identity(self) -> Identity | None:
+        """Return what no other object of the kind shares; None where the API server makes up the name."""
+        name = self.metadata["name"].value
+        home = "" if (self.group, self.kind) in CLUSTERED else UNKNOWN if self.home is None else self.home
+        return None if name in (None, "") else (home, name if isinstance(name, str) else UNKNOWN)
+
+    @cached_property
     def pod(self) -> Pod | None:
         """Return the pod that the object is or brings about."""
         path = POD_PATHS.get((self.group, self.kind))
@@ -106,8 +120,9 @@ class World:
 
     @cached_property
     def platform(self) -> frozenset[str]:
-        """Return the platform's namespaces; any other is treated as a tenant's."""
-        return frozenset(item.name for item in self.namespaces if _is_platform(item))
+        """Return the platform's namespaces, of twins each; any other is treated as a tenant's."""
+        others = {item.name for item in self.namespaces if not _is_platform(item)}
+        return frozenset(item.name for item in self.namespaces) - others
 
     @cached_property
     def policies(self) -> tuple[Object, ...]:

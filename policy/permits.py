@@ -31,8 +31,13 @@ class Rule(NamedTuple):
     def ports(self) -> frozenset[int | str] | None:
         """Return the single ports that the rule permits, by number or name; None where it may permit more."""
         entries = list(self.field["ports"].each())
-        single = all(type(item["port"].value) in (int, str) and item["endPort"].value is None for item in entries)
+        single = all(_is_port(item["port"].value) and item["endPort"].value is None for item in entries)
         return frozenset(item["port"].value for item in entries) if entries and single else None
+
+
+def _is_port(value: object) -> bool:
+    """Say whether it is a port's number or name; 0 and an empty name are none, whatever they come to mean."""
+    return (type(value) is int and value > 0) or (isinstance(value, str) and bool(value))
 
 
 def rules(world: World) -> Iterator[Rule]:

@@ -20,3 +20,12 @@ def quantity(value: Any) -> Decimal | None:
         return None
     number, exponent, suffix = match.groups()
     return Decimal(number + (exponent or "")) * _SCALE.get(suffix or " ", Decimal(1))
+
+
+def binary(kib: int) -> str:
+    """Write *kib* KiB in the largest unit that keeps it whole, as the API writes it back."""
+    for suffix in ("Ki", "Mi", "Gi"):
+        if kib % 1024:
+            return f"{kib}{suffix}"
+        kib //= 1024
+    return f"{kib}Ti"

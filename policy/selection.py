@@ -1,5 +1,6 @@
 """Decide whether a label selector finds a pod; what cannot be decided before the deployment finds nothing."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from policy.field import Field
@@ -17,9 +18,11 @@ RUNTIME_LABELS: Final = frozenset(
         "pod-template-generation",
         "pod-template-hash",
         "statefulset.kubernetes.io/pod-name",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
     },
 )
-"""Set by Kubernetes' own controllers: that a template lacks one says nothing about its pods."""
+"""Set by Kubernetes itself, controllers and API server: that a template lacks one says nothing about its pods."""
 
 
 def selects(selector: Field, labels: Field) -> bool:
@@ -36,17 +39,28 @@ def breadth(selector: Field) -> int:
 
 def names_some(selector: Field) -> bool:
     """Say whether *selector* surely asks for a label that is there; what only says what is not there finds the rest."""
-    labels = any(isinstance(wanted.value, str) for _, wanted in selector["matchLabels"].pairs())
-    return labels or any(_asks(expression) for expression in selector["matchExpressions"].each())
+    return names_by_value(selector) or any(_exists(expression) for expression in selector["matchExpressions"].each())
 
 
-def _asks(expression: Field) -> bool:
-    if not isinstance(expression["key"].value, str):
-        return False
-    if expression["operator"].value == "Exists":
-        return True
+def names_by_value(selector: Field, key: str | None = None) -> bool:
+    """Say whether *selector* surely asks for a value of a label; of the label *key*, if given."""
+    return any(key in (None, asked) for asked in _valued(selector))
+
+
+def _valued(selector: Field) -> Iterator[str]:
+    """Yield the labels of which one value, or one of a list, is asked for."""
+    yield from (key for key, wanted in selector["matchLabels"].pairs() if isinstance(wanted.value, str))
+    yield from (item["key"].value for item in selector["matchExpressions"].each() if _lists(item))
+
+
+def _exists(expression: Field) -> bool:
+    return isinstance(expression["key"].value, str) and expression["operator"].value == "Exists"
+
+
+def _lists(expression: Field) -> bool:
     values = [value.value for value in expression["values"].each()]
-    return expression["operator"].value == "In" and bool(values) and all(isinstance(value, str) for value in values)
+    known = all(isinstance(value, str) for value in (expression["key"].value, *values))
+    return known and expression["operator"].value == "In" and bool(values)
 
 
 def _carries(labels: Field, key: str, wanted: Field) -> bool:

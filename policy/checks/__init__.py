@@ -13,6 +13,7 @@ from policy.checks import (
     egress_walls,
     exposed_services,
     foreign_peers,
+    foreign_policies,
     gpu_requests,
     host_namespaces,
     host_paths,
@@ -35,6 +36,7 @@ from policy.checks import (
     service_links,
     shared_memory,
     sysctls,
+    twins,
     unknown_fields,
     volume_types,
 )
@@ -42,6 +44,8 @@ from policy.checks import (
 ALL: Final[tuple[Check, ...]] = (
     opaque_kinds,
     unknown_fields,
+    foreign_policies,
+    twins,
     privileged,
     host_namespaces,
     host_paths,

@@ -7,12 +7,15 @@ from policy.check import Framework, Severity
 from policy.field import Field, Finding
 from policy.objects import Object, World
 from policy.permits import Rule, rules
-from policy.selection import names_some
+from policy.plain import UNKNOWN
+from policy.selection import names_by_value
 
 ID = "foreign-peers"
 SEVERITY = Severity.HIGH
-DESCRIPTION = "Rules in tenants' namespaces pin other namespaces by name, no other tenant's, and the pods in them."
-REMEDIATION = "Pin the namespace by matchLabels {kubernetes.io/metadata.name: NAME}, and its pods by podSelector."
+DESCRIPTION = "Rules in tenants' namespaces pin other namespaces by name, no other tenant's, and pods and ports there."
+REMEDIATION = (
+    "Pin the namespace by matchLabels {kubernetes.io/metadata.name: NAME}, its pods by podSelector; name ports."
+)
 FRAMEWORKS = {Framework.NSA: "C-0030", Framework.SYSTEM_A: "S12, S14"}
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -30,14 +33,33 @@ def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
 
 
 def _tenants(world: World) -> dict[str, object]:
-    """Map each namespace of the set that is not surely the platform's to the tenant that it belongs to."""
-    others = (item for item in world.namespaces if item.name not in world.platform)
-    return {item.name: item.metadata["labels"][TENANT_LABEL].value for item in others}
+    """Map each namespace of the set that is not surely the platform's to the tenant that it belongs to.
+
+    Of twins, nobody knows which is kept.
+    """
+    found: dict[str, object] = {}
+    for item in world.namespaces:
+        tenant = item.metadata["labels"][TENANT_LABEL].value
+        if item.name not in world.platform:
+            found[item.name] = tenant if found.get(item.name, tenant) == tenant else UNKNOWN
+    return found
 
 
 def _named(rule: Rule, peer: Field) -> Iterator[Finding]:
-    if not names_some(peer["namespaceSelector"]):
-        yield peer["namespaceSelector"].refuse(rule.who, "name the namespaces by a label that they carry")
+    spaces = peer["namespaceSelector"]
+    if not (names_by_value(spaces, NAME_LABEL) or _asks_for_tenants(spaces)):
+        advice = f"name namespaces by {NAME_LABEL}, or tenants' by {TENANT_LABEL}: others may carry any other label"
+        yield spaces.refuse(rule.who, advice)
+    elif rule.ports is None:
+        yield rule.field["ports"].refuse(rule.who, "name the single ports that other namespaces share")
+
+
+def _asks_for_tenants(spaces: Field) -> bool:
+    exists = any(
+        (demand["key"].value, demand["operator"].value) == (TENANT_LABEL, "Exists")
+        for demand in spaces["matchExpressions"].each()
+    )
+    return exists or names_by_value(spaces, TENANT_LABEL)
 
 
 def _pinned(rule: Rule, peer: Field, tenants: dict[str, object]) -> Iterator[Finding]:
@@ -49,8 +71,10 @@ def _pinned(rule: Rule, peer: Field, tenants: dict[str, object]) -> Iterator[Fin
         return
     elif pin.value in tenants and not _same(tenants[pin.value], tenants.get(home or "")):
         yield pin.refuse(rule.who, "remove it: that namespace is another tenant's")
-    elif not names_some(peer["podSelector"]):
-        yield peer["podSelector"].refuse(rule.who, f"name the pods of {pin.value} by a label that they carry")
+    elif not names_by_value(peer["podSelector"]):
+        yield peer["podSelector"].refuse(rule.who, f"name the pods of {pin.value} by a label's value")
+    elif rule.ports is None:
+        yield rule.field["ports"].refuse(rule.who, f"name the single ports that {pin.value} shares")
 
 
 def _same(one: object, other: object) -> bool:

@@ -81,7 +81,7 @@ def test_alone_and_together() -> None:
 
 def test_lists_are_judged_item_by_item() -> None:
     """A List is no hiding place, neither nested nor typed, and its policies wall pods outside."""
-    bare = {key: value for key, value in pod(hostPID=True).items() if key not in ("kind", "apiVersion")}
+    bare = {"metadata": {"name": "bare", "namespace": "lab-a"}, "spec": pod(hostPID=True)["spec"]}
     typed = {"apiVersion": "v1", "kind": "PodList", "items": [bare, pod()]}
     nested = {"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [walls()]}]}
 
@@ -92,7 +92,8 @@ def test_lists_are_judged_item_by_item() -> None:
 
 def test_findings_follow_the_manifests() -> None:
     """Each violation knows its manifest, and they come in its order."""
-    found = judge_sources([walls(), pod(hostPID=True), walls("lab-b"), pod(hostIPC=True)])
+    other = pod(hostIPC=True) | {"metadata": {"name": "other", "namespace": "lab-a"}}
+    found = judge_sources([walls(), pod(hostPID=True), walls("lab-b"), other])
 
     assert [(source, violation.path) for source, violation in found] == [(1, "spec.hostPID"), (3, "spec.hostIPC")]
 

@@ -14,7 +14,7 @@ from policy.law import judge, violations
 from policy.plain import UNKNOWN, plain
 from tests.policy.cases import Case, cases, name, pod, walls
 
-NOT_OF_PODS = {"namespace-labels", "opaque-kinds", "unknown-fields"}
+NOT_OF_PODS = {"foreign-policies", "namespace-labels", "opaque-kinds", "unknown-fields"}
 """Object checks that do not read pods: their fixtures cover them."""
 
 
