@@ -197,7 +197,7 @@ def opened(ground: Ground, cells: Sequence[Cell], only: Container[Key] | None = 
 
 
 def _forget(ground: Ground) -> None:
-    """Drop what the node remembers of datagrams: one from the same port, by chance, would count as no new connection."""
+    """Drop what the node remembers of datagrams: one from the same port, by chance, would be no new connection."""
     for family in ("ipv4", "ipv6"):
         ground.world.rig.exec("conntrack", "-D", "-f", family, "-p", "udp", check=False)  # 1: there was none
 
