@@ -195,9 +195,6 @@ SEALED: Final[Mapping[str, str]] = {
 }
 """Ranges that no reason opens: metadata services, the node itself, IPv4 inside IPv6, what is no host's -> why."""
 
-NODE_DNS: Final = ("169.254.0.0/16", 53)
-"""The one door in what is sealed, range and port: NodeLocal DNS answers at a link-local address, with a reason."""
-
 BLOCKED_ANNOTATION: Final = "gpu-runtime/blocked-cidrs"
 """On a Namespace: comma-separated CIDRs of the site that its pods must not reach, beside the built-in ranges."""
 

@@ -1,11 +1,14 @@
 """Read network policies: NetworkPolicy, and ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from ipaddress import ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, Final, Literal
+
+from typing_extensions import override
 
 from policy.ends import NOWHERE, Pod
 from policy.field import Field
@@ -20,6 +23,11 @@ SIDES: Final[Mapping[Direction, tuple[str, str]]] = {"Egress": ("egress", "to"),
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """Label that the API server itself puts on every namespace: nobody can claim another's."""
 
+TIERS: Final = frozenset({"Admin", "Baseline"})
+
+FIRST: Final = -1
+"""Before every priority that can be said: what is asked there, and only maybe decides, leaves the others their word."""
+
 ACTIONS: Final[Mapping[Any, Action]] = {"Accept": "Accept", "Deny": "Deny", "Pass": "Pass"}
 
 
@@ -30,8 +38,8 @@ class Policy:
     name: str
     subject: Callable[[Pod], Match]
     rules: Mapping[Direction, tuple[Rule, ...]]
-    tier: str = ""
-    """Admin or Baseline; none for a NetworkPolicy."""
+    tiers: frozenset[str] = frozenset()
+    """Admin or Baseline, both where nobody knows which; none for a NetworkPolicy."""
     priority: int = 0
 
 
@@ -40,7 +48,11 @@ class Reader:
 
     def __init__(self, objects: Sequence[Object]) -> None:
         spaces = [thing for thing in objects if thing.is_a("", "Namespace")]
-        self._said = {thing.name: thing.metadata["labels"].value for thing in spaces}
+        self._said: dict[str, Any] = {}
+        for thing in spaces:
+            said = thing.metadata["labels"].value
+            self._said[thing.name] = _agreed(self._said[thing.name], said) if thing.name in self._said else said
+        self._taken = Counter((thing.group, thing.kind, thing.identity) for thing in objects)
         self._labels = cache(self._labels_of)
         self._finders: dict[str, Callable[[Pod], Match]] = {}
         self._blocks: dict[str, Block | None] = {}
@@ -49,6 +61,7 @@ class Reader:
         """Read a NetworkPolicy."""
         home, spec, name = thing.home or NOWHERE, thing.root["spec"], f"{thing.home or NOWHERE}/{thing.name}"
         judged, most = _judged(spec)
+        most = min(most, self._kept(thing))
         found = self._finder(home, None, spec["podSelector"])
         return Policy(
             name,
@@ -58,15 +71,30 @@ class Reader:
 
     def cluster_policy(self, thing: Object) -> Policy:
         """Read a ClusterNetworkPolicy."""
-        spec, priority = thing.root["spec"], thing.root["spec"]["priority"].value
-        find = self._cluster_finder(spec["subject"])
+        spec, tier, priority = (
+            thing.root["spec"],
+            thing.root["spec"]["tier"].value,
+            thing.root["spec"]["priority"].value,
+        )
+        known = tier in TIERS and type(priority) is int
+        find = self._cluster_finder(spec["subject"]) or (lambda _: Match.MAYBE)
+        most = self._kept(thing) if known else Match.MAYBE
         return Policy(
             thing.name,
-            find or (lambda _: Match.MAYBE),
+            lambda pod: min(find(pod), most),
             {direction: tuple(self._cluster_rules(thing.name, spec, direction)) for direction in SIDES},
-            str(spec["tier"].value),
-            priority if isinstance(priority, int) else 0,
+            frozenset([tier]) if tier in TIERS else TIERS,
+            priority if type(priority) is int else FIRST,
         )
+
+    def foreign_policy(self, thing: Object) -> Policy:
+        """Stand for a policy of a kind that nobody reads here: it may accept whatever there is."""
+        rule = Rule(f"{thing.kind} {thing.name}, which is not read", None, None)
+        return Policy(thing.name, lambda _: Match.MAYBE, dict.fromkeys(SIDES, (rule,)), TIERS, FIRST)
+
+    def _kept(self, thing: Object) -> Match:
+        """Say whether the cluster keeps an object: of twins, nobody knows which."""
+        return Match.SURELY if self._taken[thing.group, thing.kind, thing.identity] == 1 else Match.MAYBE
 
     def _rules(self, policy: str, home: str, spec: Field, direction: Direction) -> Iterator[Rule]:
         rules, peers = SIDES[direction]
@@ -123,10 +151,30 @@ class Reader:
         return self._blocks[key]
 
     def _labels_of(self, namespace: str) -> Field:
-        """Give a namespace's labels; one that is not among the objects has the automatic one alone."""
-        said = self._said.get(namespace) or {}
+        """Give a namespace's labels; of one that is not among the objects the automatic one alone is known."""
+        said = self._said.get(namespace, UNKNOWN)
         name = UNKNOWN if namespace == NOWHERE else namespace
-        return Field({**said, NAMESPACE_NAME: name} if isinstance(said, dict) else UNKNOWN)
+        return (
+            Field({**(said or {}), NAMESPACE_NAME: name})
+            if isinstance(said, dict | None)
+            else Partial({NAMESPACE_NAME: name})
+        )
+
+
+class Partial(Field):
+    """A mapping of which only some keys are known; any other may be there."""
+
+    @override
+    def __getitem__(self, key: str) -> Field:
+        found = super().__getitem__(key)
+        return Field(UNKNOWN, self, key) if found.value is None else found
+
+
+def _agreed(one: Any, other: Any) -> Any:
+    """Give the labels of which twins say the same; what they disagree on is not known."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return one if one == other else UNKNOWN
+    return {key: one.get(key) if one.get(key) == other.get(key) else UNKNOWN for key in {*one, *other}}
 
 
 def _same(home: str, namespace: str) -> Match:
@@ -171,8 +219,15 @@ def _protocol(entry: Field) -> Ports:
 _ENDS: Final = ("start", "end")
 
 
+MAPPED: Final = IPv6Network("::ffff:0:0/96")
+
+
 def _network(text: Any) -> Network | None:
+    """Read a range; one of IPv4 within IPv6 is IPv4, as in Go, in which what reads policies is written."""
     try:
-        return ip_network(text, strict=False) if isinstance(text, str) else None
+        found = ip_network(text, strict=False) if isinstance(text, str) else None
     except ValueError:
         return None
+    if isinstance(found, IPv6Network) and found.subnet_of(MAPPED):
+        return IPv4Network((int(found.network_address) & 0xFFFFFFFF, found.prefixlen - MAPPED.prefixlen))
+    return found

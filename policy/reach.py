@@ -2,17 +2,18 @@
 
 NetworkPolicies add up: a connection passes when a rule of the source's egress policies and one of the target's ingress
 policies name it, or none holds that side. ClusterNetworkPolicies are asked in their order, before and after them. What
-cannot be decided before the deployment counts as open.
+cannot be decided before the deployment counts as open, and so does whatever a policy of a foreign kind might accept.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from ipaddress import ip_network
+from ipaddress import IPv6Address, ip_network
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from policy.baseline import BLOCKED_V4, BLOCKED_V6
 from policy.ends import Address, End, Pod, pods
+from policy.foreign import is_cluster_policy, is_foreign
 from policy.network_policies import Direction, Policy, Reader
 from policy.objects import objects
 from policy.plain import plain
@@ -91,9 +92,10 @@ class Reach:
         reader = Reader(things)
         self.pods = pods(things)
         """The pods of the manifests, without addresses; `dataclasses.replace` gives them some."""
-        self._policies = [reader.network_policy(t) for t in things if t.is_a("networking.k8s.io", "NetworkPolicy")]
-        group, kind = "policy.networking.k8s.io", "ClusterNetworkPolicy"
-        clustered = [reader.cluster_policy(thing) for thing in things if thing.is_a(group, kind)]
+        read = [thing for thing in things if not is_foreign(thing)]
+        self._policies = [reader.network_policy(t) for t in read if t.is_a("networking.k8s.io", "NetworkPolicy")]
+        clustered = [reader.cluster_policy(thing) for thing in read if is_cluster_policy(thing)]
+        clustered += [reader.foreign_policy(thing) for thing in things if is_foreign(thing)]
         self._clustered = sorted(clustered, key=lambda policy: policy.priority)
         said = {**BLOCKED_V4, **BLOCKED_V6, **(ranges or {})}
         self._ranges = sorted(((ip_network(c), why) for c, why in said.items()), key=lambda r: -r[0].prefixlen)
@@ -115,6 +117,7 @@ class Reach:
         *seen* is the address and port of a Service at which the source's side is judged, where that comes before the
         Service's address is turned into the pod's.
         """
+        source, target = _plain(source), _plain(target)
         if source is target:
             return Verdict(_opened("is not asked: a pod always reaches itself"), _opened)
         version = next((end.version for end in (target, source) if not isinstance(end, Pod)), version)
@@ -175,7 +178,7 @@ class Reach:
     def _outcomes(self, tier: str, question: _Question) -> list[tuple[str, str]]:
         """Return what a tier may decide, as (action, rule): more than one where that depends on what nobody knows."""
         found: list[tuple[str, str]] = []
-        mine = (policy for policy in self._clustered if policy.tier == tier)
+        mine = (policy for policy in self._clustered if tier in policy.tiers)
         for _, equals in groupby(mine, key=lambda policy: policy.priority):
             # among equal priorities an implementation may pick any
             decisions = [decision for policy in equals for decision in _decisions(policy, question)]
@@ -210,6 +213,11 @@ def _decisions(policy: Policy, question: _Question) -> Iterator[tuple[Match, Rul
             yield match, rule
             if match is Match.SURELY:
                 return
+
+
+def _plain(end: End) -> End:
+    """Give IPv4 in IPv6's clothes as what it is: packets to it are IPv4."""
+    return end.ipv4_mapped or end if isinstance(end, IPv6Address) else end
 
 
 def _point(end: End, version: int) -> Point:

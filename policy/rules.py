@@ -93,7 +93,8 @@ class Peer:
         if point.address and any(block.holds(point.address) for block in self.blocks):
             return Match.SURELY
         found = self.find(point.pod) if self.find and point.pod else Match.NO
-        return max(found, Match.MAYBE if self.unreadable else Match.NO)
+        unplaced = point.pod is not None and not (point.address or point.pod.addresses)
+        return max(found, Match.MAYBE if self.unreadable or (self.blocks and unplaced) else Match.NO)
 
 
 @dataclass(frozen=True)

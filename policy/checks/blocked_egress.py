@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_ANNOTATION, NODE_DNS, TENANT_LABEL
+from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_ANNOTATION, TENANT_LABEL
 from policy.blocked import Reach, reach, unfit
 from policy.check import Framework, Severity
 from policy.field import SAID_LENGTH, Field, Finding
@@ -20,6 +20,9 @@ REMEDIATION = (
     f"Add the range to except, or name the peer, its ports and a reason in the annotation {ALLOWED_ANNOTATION}."
 )
 FRAMEWORKS = {Framework.SYSTEM_A: "S2, S12, S13", Framework.NSA: "C-0030"}
+
+NODE_DNS: Final = ("169.254.0.0/16", 53)
+"""The one door in what is sealed, range and port: NodeLocal DNS answers at a link-local address, with a reason."""
 
 FILLERS: Final = "\u115f\u1160\u3164\uffa0"
 """Letters of the Korean script that nobody sees."""

@@ -1,6 +1,7 @@
 import random
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
@@ -68,9 +69,16 @@ def verdict(policies: list[Json], call: str, ranges: dict[str, str] | None = Non
     found = re.fullmatch(r"(\S+) > (\S+):(\d+)(?:/(\w+))?", call)
     assert found
     source, target, port, protocol = found.groups()
-    reach = Reach([*PODS, *policies], ranges)
+    reach = Reach([*PODS, *apart(policies)], ranges)
     placed = ends(reach)
     return reach.verdict(placed[source], placed[target], int(port), protocol or "TCP")
+
+
+def apart(policies: list[Json]) -> Iterator[Json]:
+    """Give each policy a name of its own: p, p-2, p-3."""
+    for number, item in enumerate(policies, 1):
+        name = item["metadata"]["name"] + (f"-{number}" if number > 1 else "")
+        yield {**item, "metadata": {**item["metadata"], "name": name}}
 
 
 def to(*peers: Json, ports: Any = None, **more: Any) -> Json:
@@ -225,7 +233,7 @@ def test_a_reason_names_the_rules_that_open() -> None:
     enter = policy("b", "in", ingress=[{"from": [{"namespaceSelector": {}}]}])
     rules = [DENY, policy(name="out", egress=[{"ports": [{"port": 1}]}, {"to": [BLUE]}]), enter]
 
-    assert verdict(rules, "a/web > b/db:80").why == "egress by a/out egress rule 2; ingress by b/in ingress rule 1"
+    assert verdict(rules, "a/web > b/db:80").why == "egress by a/out-2 egress rule 2; ingress by b/in-3 ingress rule 1"
 
 
 def test_a_reason_names_what_is_closed() -> None:
@@ -233,7 +241,7 @@ def test_a_reason_names_what_is_closed() -> None:
     assert verdict([DENY], "a/web > b/db:80").why == "egress is closed by a/p"
     assert verdict([policy("b")], "a/web > b/db:80").why == "ingress is closed by b/p"
     link_local = verdict([DENY, to(NET)], "a/web > imds:80").why
-    assert link_local.startswith("egress is closed: a/p egress rule 1 excepts 169.254.0.0/16: link-local (RFC 3927)")
+    assert link_local.startswith("egress is closed: a/p-2 egress rule 1 excepts 169.254.0.0/16: link-local (RFC 3927)")
     site = verdict([to(NET)], "a/web > lan:80", {"10.9.0.0/16": "nodes of the cluster"}).why
     assert site == "egress is closed: a/p egress rule 1 excepts 10.9.0.0/16: nodes of the cluster"
     assert verdict([to(NET, ports=[{"port": 443}])], "a/web > out:80").why == (
@@ -271,7 +279,7 @@ def test_a_service_may_be_judged_by_its_own_address() -> None:
     """Seen at a Service's address the source's side is judged there, the target's side at the pod all the same."""
     service = (ip_address("10.96.0.1"), 443)
     at_the_service = to({"ipBlock": {"cidr": "10.96.0.1/32"}}, ports=[{"port": 443}])
-    reach = Reach([*PODS, DENY, at_the_service, policy("b", "in", ingress=[{"ports": [{"port": 80}]}])])
+    reach = Reach([*PODS, *apart([DENY, at_the_service]), policy("b", "in", ingress=[{"ports": [{"port": 80}]}])])
     found = ends(reach)
     web, db = found["a/web"], found["b/db"]
 
@@ -300,7 +308,7 @@ def test_every_pair_of_three_hundred_pods_takes_seconds() -> None:
         for n in range(300)
     ]
     started = time.process_time()
-    reach = Reach([*pods, policy(policyTypes=["Egress"]), *own])
+    reach = Reach([*pods, *apart([policy(policyTypes=["Egress"]), *own])])
     opened = sum(reach.verdict(source, target, 80).open for source in reach.pods for target in reach.pods)
 
     assert opened == 300 + 299

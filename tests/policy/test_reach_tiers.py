@@ -91,4 +91,4 @@ def test_the_semantics_of_cluster_network_policy(case: Case) -> None:
 
 def test_a_reason_names_the_cluster_policy() -> None:
     """The reason says which rule of which ClusterNetworkPolicy decided."""
-    assert verdict([LATER, bar(PRIVATE)], "a/web > lan:80").why == "egress is closed by admin-1 egress rule 1"
+    assert verdict([LATER, bar(PRIVATE)], "a/web > lan:80").why == "egress is closed by admin-1-2 egress rule 1"
