@@ -70,7 +70,7 @@ def _narrower(network: Network) -> list[Network]:
     for part in PARTS:
         if within(part, network):
             rest = [] if part == network else list(network.address_exclude(part))  # type: ignore[arg-type]
-            return sorted([*rest, *part.subnets()], key=order)
+            return sorted((n for piece in (*rest, *part.subnets()) for n in _narrower(piece)), key=order)
     return [network]
 
 
