@@ -1,6 +1,6 @@
 """What tenants may reach outside the cluster: what a stack file says of it, and what that comes to."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Literal
@@ -40,7 +40,12 @@ class PortRule(Model):
 
 
 def _port(value: object) -> object:
-    return {"port": value} if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"port": value}
+    if not isinstance(value, Mapping | PortRule):
+        msg = "must be a port number such as 443, or {port: 53, protocol: UDP}"
+        raise ValueError(msg)  # noqa: TRY004 - pydantic takes this for a refusal, and a TypeError for a mistake of ours
+    return value
 
 
 EgressPort = Annotated[PortRule, BeforeValidator(_port)]

@@ -90,7 +90,7 @@ def _blocked(holes: tuple[str, ...]) -> Iterator[Manifest]:
         scoped = isinstance(network, ipaddress.IPv6Network) and network.is_link_local
         if inner or scoped or any(ranges.within(known, cidr) for known in METADATA):
             continue
-        if address := _outside(network, holes):
+        if (address := _outside(network, holes)) and not ipaddress.ip_address(address).is_loopback:
             yield closed(f"range {cidr}", address, TLS, why.partition(":")[0])
 
 

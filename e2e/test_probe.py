@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from lightkube import codecs
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Pod
+from lightkube.resources.networking_v1 import NetworkPolicy
 from typing_extensions import override
 
 from components import names
@@ -61,6 +63,26 @@ def test_walls_that_hold_are_proved_anew(walls: World, capsys: pytest.CaptureFix
     assert "OPEN" not in said
     assert len(jobs) == 1
     assert not jobs[0].startswith("probe-fresh-")
+
+
+def test_a_policy_that_is_gone_or_added_fails_make_up(walls: World) -> None:
+    """A policy deleted by hand, and one that opens all, are named; an `up` that refreshes mends the first."""
+    policy = {"podSelector": {}, "policyTypes": ["Egress"], "egress": [{}]}
+    later = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "later", "namespace": "lab-a"},
+    }
+    walls.cluster.create(codecs.from_dict({**later, "spec": policy}))
+    walls.cluster.delete(NetworkPolicy, "default-deny", namespace="lab-b")
+    with pytest.raises(ToolError, match="lab-b/default-deny is missing, lab-a/later is not the stack's") as refused:
+        walls.up()
+    walls.cluster.delete(NetworkPolicy, "later", namespace="lab-a")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(local.REFRESH, "1")
+        walls.up()
+
+    assert "REFRESH=1" in str(refused.value)
 
 
 def test_enforcement_that_stops_later_fails_make_up(walls: World, capfd: pytest.CaptureFixture[str]) -> None:

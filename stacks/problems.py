@@ -89,12 +89,18 @@ def _path(location: tuple[int | str, ...]) -> str:
     return ".".join(str(key) for key in keys)
 
 
+COUNTED = {"too_long": "has {actual_length} entries; at most {max_length} are allowed"}
+"""The same of what carries numbers."""
+
+
 def _message(model: type[BaseModel], details: ErrorDetails) -> str:
     location, kind = details["loc"], details["type"]
     if kind == "missing":
         return "is missing"
     if kind == "extra_forbidden":
         return f"is no key of this release; {_advice(model, location)}"
+    if counted := COUNTED.get(kind):
+        return counted.format(**details.get("ctx", {}))
     said = ADVICE.get(kind, details["msg"].removeprefix("Value error, "))
     return said if HIDDEN & set(location) else f"{_shown(details['input'])}: {said}"
 

@@ -86,7 +86,7 @@ def command(main: Callable[[], int | None]) -> None:
         say(f"error: {error}")
         sys.exit(1)
     except KeyboardInterrupt:
-        say("interrupted; the next run goes on from here")
+        say("interrupted; run it again")
         sys.exit(INTERRUPTED)
 
 

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from lightkube import ApiError, codecs
 from lightkube.resources.batch_v1 import Job
+from lightkube.resources.core_v1 import Event
 
 from components import cluster
 from components.probe import ProbeSpec, probe_manifests
@@ -44,16 +45,23 @@ class Cluster:
     log_lines: list[str] = field(default_factory=list)
     jobs: list[Any] = field(default_factory=lambda: [graph_job("probe-b", "2026-01-02T00:00:00Z")])
     made: list[Any] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
+    """Given: there is no pod, and this is why."""
     deleted: list[str] = field(default_factory=list)
     at_list: Callable[[], None] = lambda: None
 
-    def list(self, kind: type, *, namespace: str, labels: dict[str, str]) -> Iterator[Any]:
+    def list(self, kind: type, *, namespace: str, labels: Any = None, fields: Any = None) -> Iterator[Any]:
         assert namespace == "gpu-runtime-probe-dev"
+        if kind is Event:
+            assert fields == {"involvedObject.name": "probe-fresh-x"}
+            return iter(self.events)
         if kind is Job:
             assert labels == {"app.kubernetes.io/component": "probe"}
             return iter([*self.jobs, *self.made])
         assert labels == {"job-name": "probe-fresh-x"}
         self.at_list()
+        if self.events:
+            return iter(())
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": self.status}
         return iter([codecs.from_dict(pod)])
 
@@ -136,8 +144,22 @@ def test_a_stack_that_is_not_up_has_nothing_to_try(use: Use) -> None:
     """Without a Job of the graph nobody knows, and that is said with what makes one."""
     use(Cluster(ended(0), jobs=[]))
 
-    with pytest.raises(ToolError, match=r"stack dev has no probe in namespace gpu-runtime-probe-dev yet; `pulumi up"):
+    with pytest.raises(
+        ToolError, match="no probe in namespace gpu-runtime-probe-dev; `make up STACK=dev REFRESH=1` makes"
+    ):
         prove(SITE)
+
+
+def test_a_pod_that_cannot_be_made_is_told_with_the_reason(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota or an admission that refuses the pod ends the wait at once, with its own words; the Job goes."""
+    monkeypatch.setattr(fresh, "HEARTBEAT_SECONDS", 0)
+    said = "Error creating: pods is forbidden: exceeded quota: pods=0"
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": {}}
+    there = use(Cluster(ended(0), events=[codecs.from_dict({**event, "reason": "FailedCreate", "message": said})]))
+
+    with pytest.raises(ToolError, match="exceeded quota: pods=0"):
+        prove(SITE)
+    assert there.deleted == ["probe-fresh-x"]
 
 
 def test_an_interrupted_run_leaves_nothing(use: Use) -> None:
@@ -208,7 +230,7 @@ def test_make_up_of_another_stack_ends_with_a_probe(
     asked: list[str] = []
     monkeypatch.setattr(commands, "_demand", lambda _: None)
     monkeypatch.setattr("tools.stack.engine.Engine.interactive", lambda *_: status)
-    monkeypatch.setattr(commands, "prove", lambda site: asked.append(site.owner))
+    monkeypatch.setattr("tools.probe.sites.prove_stack", lambda stack, **_: asked.append(stack.owner))
     monkeypatch.setattr("sys.argv", ["stack", "up", "--stack", "dev"])
 
     assert commands.main() == status

@@ -2,8 +2,7 @@
 
 import argparse
 
-from tools.probe.fresh import prove
-from tools.probe.sites import site_of
+from tools.probe.sites import prove_named
 from tools.shell import command
 
 
@@ -11,7 +10,7 @@ def main() -> None:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="python -m tools.probe", description=__doc__)
     parser.add_argument("--stack", default="local", help="stack whose walls to try (default: %(default)s)")
-    prove(site_of(parser.parse_args().stack), table=True)
+    prove_named(parser.parse_args().stack, table=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from lightkube.models.batch_v1 import JobSpec
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Pod
+from lightkube.resources.core_v1 import Event, Pod
 from lightkube.types import CascadeType
 
 from components import cluster, names
@@ -29,8 +29,8 @@ PATIENCE_SECONDS = 120
 KEPT_SECONDS = 300
 """After its end, for the Job of a run that was killed before it could take it away."""
 
-NO_IMAGE = "Back-off pulling image"
-"""How a kubelet says that an image was not to be had more than once."""
+FINAL = ("Back-off pulling image", "Error creating")
+"""How a kubelet says that an image was not to be had more than once, and the cluster that it makes no pod."""
 
 SHOWN = 6
 """Targets named in the refusal; the table has all."""
@@ -117,7 +117,7 @@ def wait(client: Client, site: Site, name: str) -> Verdict:
     while (verdict := _verdict(client, site, name)) is None:
         now = time.monotonic()
         state = _state(client, site, name) if now - said >= HEARTBEAT_SECONDS else None
-        if now > end or (state and NO_IMAGE in state):
+        if now > end or (state and any(final in state for final in FINAL)):
             raise ToolError(f"nobody knows whether the walls hold: {state or _state(client, site, name)}")
         if state:
             said = now
@@ -143,8 +143,8 @@ def _newest(client: Client, site: Site) -> Job:
     jobs = client.list(Job, namespace=site.namespace, labels=LABELS)
     ours = [job for job in jobs if not _meta(job).generateName]
     if not ours:
-        advice = f"`pulumi up --refresh --stack {site.owner}` makes it"
-        raise ToolError(f"stack {site.owner} has no probe in namespace {site.namespace} yet; {advice}")
+        advice = f"`make up STACK={site.owner} REFRESH=1` makes it"
+        raise ToolError(f"stack {site.owner} has no probe in namespace {site.namespace}; {advice}")
     return max(ours, key=lambda job: str(_meta(job).creationTimestamp))
 
 
@@ -176,7 +176,7 @@ def _state(client: Client, site: Site, job: str) -> str:
     """Say what a Job waits for."""
     pod = _pod(client, site, job)
     if pod is None or pod.status is None:
-        return f"no pod for Job {site.namespace}/{job} yet; its events say why"
+        return f"no pod for Job {site.namespace}/{job} yet{_refused(client, site, job)}"
     if pod.status.phase == "Running":
         return "".join(_log(client, site, pod, tail_lines=1)).strip()
     statuses = pod.status.containerStatuses or []
@@ -184,6 +184,12 @@ def _state(client: Client, site: Site, job: str) -> str:
     unplaced = next((c.message for c in pod.status.conditions or [] if c.status == "False" and c.message), None)
     why = (waiting.message or waiting.reason) if waiting else unplaced
     return f"pod {_meta(pod).name} is {pod.status.phase}{f': {why}' if why else ''}"
+
+
+def _refused(client: Client, site: Site, job: str) -> str:
+    """Say why a Job's pod is not made: a quota, an admission."""
+    events = client.list(Event, namespace=site.namespace, fields={"involvedObject.name": job})
+    return next((f": {event.message}" for event in events if event.reason == "FailedCreate"), "")
 
 
 def _log(client: Client, site: Site, pod: Pod, *, tail_lines: int | None = None) -> Iterator[str]:

@@ -5,7 +5,6 @@ import os
 import sys
 from pathlib import Path
 
-from tools.probe.fresh import prove
 from tools.rig import Rig
 from tools.shell import ToolError, command, say
 from tools.stack import local
@@ -52,7 +51,8 @@ def _other(arguments: argparse.Namespace) -> int:
     pack = ["--policy-pack", str(PACK)]
     match arguments.command:
         case "up":
-            return engine.interactive("up", "--continue-on-error", *pack) or _prove(arguments.stack)
+            refresh = ["--refresh"] if os.environ.get(local.REFRESH) == "1" else []
+            return engine.interactive("up", "--continue-on-error", *refresh, *pack) or _prove(arguments.stack)
         case "down":
             return engine.interactive("destroy", "--continue-on-error")
         case "preview":
@@ -64,9 +64,9 @@ def _other(arguments: argparse.Namespace) -> int:
 
 def _prove(stack: str) -> int:
     """Try the walls anew: enforcement may have stopped while nothing of ours changed."""
-    from tools.probe.sites import site_of  # noqa: PLC0415 - takes a second, which the other commands need not wait
+    from tools.probe.sites import prove_named  # noqa: PLC0415 - takes a second, which the other commands need not wait
 
-    prove(site_of(stack))
+    prove_named(stack)
     return 0
 
 

@@ -13,7 +13,7 @@ from tools.walls.table import table, text
 
 UNREADABLE = 2
 
-LEGEND = "a row is a destination, a column is a pod that begins; `some`: not all of them (--why names each)"
+LEGEND = "a row is a destination, a column is a pod that begins; `some`: not all of them (WHY=1 names each)"
 
 
 def main() -> int:

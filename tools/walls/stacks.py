@@ -28,14 +28,24 @@ class _NominalRig(Rig):
 
 
 def stack_of(name: str) -> Stack:
-    """Give the stack called *name* without the engine. Raises ToolError where its file cannot be read."""
-    return nominal(Workspace()) if name == LOCAL and not Workspace().exists else read_stack(name)
+    """Give the stack called *name* without the engine, as its file says now. Raises ToolError where it cannot be read.
+
+    Of the local stack that is the file that people edit, `up` or not; once there is a rig, at its addresses.
+    """
+    if name != LOCAL:
+        return read_stack(name)
+    rig = Rig(LOCAL)
+    return _on(rig if rig.folder.read() else _NominalRig(LOCAL), Workspace())
 
 
 def nominal(workspace: Workspace) -> Stack:
     """Give the stack on a rig as its file says, the same on every machine. Raises ToolError."""
+    return _on(_NominalRig(workspace.stack), workspace)
+
+
+def _on(rig: Rig, workspace: Workspace) -> Stack:
     images = {name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in IMAGES}
-    said = overlay(template(workspace.source), _NominalRig(workspace.stack), images, KEY)
+    said = overlay(template(workspace.source), rig, images, KEY)
     raw = {key.removeprefix("gpu-runtime:"): value for key, value in said.items()} | {"secret": PLACEHOLDER}
     try:
         return Stack(parse(raw, {"gpu-runtime:secret"}), workspace.stack)
