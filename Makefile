@@ -25,7 +25,7 @@ needs-root:
 	@test "$$(id -u)" = 0 || { echo "error: the local stack needs root on Linux, for the namespaces and control groups of its rig: run as root, or name a stack of your own cluster with STACK=" >&2; exit 1; }
 
 up: init ## make or update the stack (STACK=local: toolchain, rig, images and all) and print an ssh command that works
-	@$(if $(REFRESH),REFRESH=$(REFRESH)) $(VENV)/python -m tools.stack up --stack $(STACK)
+	@$(VENV)/python -m tools.stack up --stack $(STACK)
 
 down: init ## destroy the stack, say what it retains; local: remove the rig and that data too (KEEP=1 leaves the rig)
 	@$(VENV)/python -m tools.stack down --stack $(STACK)

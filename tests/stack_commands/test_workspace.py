@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import stat
+from contextlib import nullcontext
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import yaml
 from stacks.load import parse
 from tests.stack_files import FILES, IMAGES, SECRET, image
 from tools.rig import Network
+from tools.rig.rig import Status
 from tools.shell import ToolError
 from tools.stack import local
 from tools.stack.workspace import Workspace
@@ -153,3 +155,30 @@ def test_only_the_lock_of_a_killed_run_is_removed(
     workspace.unlock()
 
     assert lock.exists() is stays
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["shown", "refused"])
+def test_a_preview_leaves_what_was_applied(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    """The engine previews the edited file; afterwards the generated one is what `up` wrote, whatever came of it."""
+    edited = workspace.folder / "edited.yaml"
+    edited.write_text(LOCAL.read_text().replace("blockedCidrs: []", "blockedCidrs: [52.0.0.0/24]"))
+    asked = Workspace(workspace.folder, "local", edited)
+    workspace.write(filled(workspace))
+    applied, seen = workspace.config_file.read_text(), []
+
+    def run(*_: object) -> int:
+        seen.append(workspace.config_file.read_text())
+        if refused:
+            raise KeyboardInterrupt
+        return 0
+
+    rig: Any = FakeRig()
+    rig.status = lambda: Status("running")
+    monkeypatch.setattr("tools.stack.engine.Engine.run", run)
+    with pytest.raises(KeyboardInterrupt) if refused else nullcontext():
+        local.preview(asked, rig)
+
+    assert "52.0.0.0/24" in seen[0]
+    assert workspace.config_file.read_text() == applied

@@ -14,7 +14,9 @@ import pytest
 
 from policy.law import set_violations
 from stacks.resolve import Stack
+from tools.shell import ToolError
 from tools.stack.workspace import Workspace
+from tools.walls import stacks
 from tools.walls.matrix import Cell, matrix
 from tools.walls.stacks import nominal
 from tools.walls.table import MOST_COLUMNS, Table, table
@@ -179,3 +181,16 @@ def test_what_cannot_be_read_is_refused_with_a_sentence() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: there is no stacks/Pulumi.nowhere.yaml")
     assert "Traceback" not in done.stderr
+
+
+def test_the_local_stack_is_the_file_that_people_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody writes is seen at once, and not what was applied last; what is wrong in it is refused."""
+    source = Workspace().source.read_text()
+    edited = tmp_path / "Pulumi.local.yaml"
+    monkeypatch.setattr(stacks, "Workspace", lambda: Workspace(source=edited))
+
+    edited.write_text(source.replace("blockedCidrs: []", "blockedCidrs: [52.0.0.0/24]"))
+    assert "52.0.0.0/24" in stacks.stack_of("local").egress.site
+    edited.write_text(source.replace("blockedCidrs: []", "blockedCidrs: [banana]"))
+    with pytest.raises(ToolError, match="banana"):
+        stacks.stack_of("local")
