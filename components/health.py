@@ -1,7 +1,7 @@
 """A user's own probes: whether the program has started, serves, and lives. They never ask SSH or the tunnel."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -31,7 +31,7 @@ class HttpGetSpec(Model):
 
     path: Path = "/"
     port: ProbePort
-    scheme: Annotated[str, Field(pattern=r"^HTTPS?$")] = "HTTP"
+    scheme: Literal["HTTP", "HTTPS"] = "HTTP"
 
 
 class TcpSocketSpec(Model):

@@ -1,6 +1,7 @@
 """Where the pod of a unit may run, what pushes it out, and the GPUs that it claims there."""
 
 import hashlib
+import json
 
 from components import names
 from components.flavor import ClaimSpec, Flavor
@@ -37,15 +38,20 @@ def claim_template(name: str, namespace: str, labels: names.Labels, claim: Claim
 
     A claim by name would be one for two pods, the old and the new one, while a unit is replaced.
     """
-    exactly = {"deviceClassName": claim.device_class, "allocationMode": "ExactCount", "count": claim.count}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": metadata(_template_name(name, claim), namespace, labels),
-        "spec": {"spec": {"devices": {"requests": [{"name": CLAIM, "exactly": exactly}]}}},
+        "spec": {"spec": _claimed(claim)},
     }
 
 
 def _template_name(name: str, claim: ClaimSpec) -> str:
     """Name it by its content: the API server lets nobody change a template."""
-    return names.unit_claim(name, hashlib.sha256(claim.model_dump_json().encode()).hexdigest())
+    content = json.dumps(_claimed(claim), sort_keys=True)
+    return names.unit_claim(name, hashlib.sha256(content.encode()).hexdigest())
+
+
+def _claimed(claim: ClaimSpec) -> Manifest:
+    exactly = {"deviceClassName": claim.device_class, "allocationMode": "ExactCount", "count": claim.count}
+    return {"devices": {"requests": [{"name": CLAIM, "exactly": exactly}]}}

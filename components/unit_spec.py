@@ -39,7 +39,7 @@ GPU_ENV_PREFIXES = (
 )
 """Variables by which a container asks the runtime for GPUs that were not granted, or HAMi for more of one; our own."""
 
-Duration = Annotated[str, Field(pattern=r"^[1-9][0-9]*[smh]$")]
+Duration = Annotated[str, matching(re.compile(r"[1-9][0-9]{0,5}[smh]"), "must be a duration such as 90s, 10m or 1h")]
 
 LONGEST_GRACE = 3600
 """Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
