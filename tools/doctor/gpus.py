@@ -33,6 +33,8 @@ def _judged(name: str, flavor: Flavor, units: int, nodes: Iterable[Node]) -> Fin
     usable = [node for node in selected if not _keys(node, flavor) - flavor.extended.keys()]
     room = sum(_fits(flavor, _allocatable(node)) for node in usable)
     said = f"room for {room} on {len(usable)} nodes by what they have, {units} running in the stack file"
+    if flavor.claim:
+        said += f"; nobody looked for devices of class {flavor.claim.device_class}"
     if room >= max(units, 1):
         return _reachable(check, said, flavor, usable)
     bad = fail if units else warn  # a flavor that no unit uses harms nobody
