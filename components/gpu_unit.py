@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components import names, walls
+from components.flavor import Flavor
 from components.flows import OWN_TUNNEL, Flow, Tunnel, unit_flows
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
+from components.placement import claim_template, claims, placement
 from components.restart import guard_template
 from components.ssh_client import Access
 from components.unit_pod import UnitPod, VolumeMount, pod_template
-from components.unit_spec import Flavor, UnitSpec
+from components.unit_spec import UnitSpec, seconds
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
         made["keys"] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(unit, names.unit_keys), "data": keys}
         made["host-key"] = _secret(unit, names.unit_host_key, {"ssh_host_ed25519_key": secrets.host_key})
         made["tunnel"] = _secret(unit, names.unit_tunnel, secrets.tunnel)
+    if unit.flavor.claim:
+        made["claim"] = claim_template(unit.name, unit.namespace, unit.labels, unit.flavor.claim)
     return made
 
 
@@ -115,19 +119,23 @@ def unit_template(unit: Unit) -> Manifest:
             tunnel_image=unit.tunnel_image,
             command=(*spec.command, *spec.args),
             env=tuple(sorted(spec.env.items())),
+            secret_env=tuple((name, at.secret, at.key) for name, at in sorted(spec.secret_env.items())),
             ports=tuple((port.name, port.port) for port in spec.ports),
             mounts=tuple(VolumeMount(names.claim(m.storage), m.path, m.read_only) for m in spec.mounts),
             home_claim=names.claim(spec.home.storage) if spec.home else None,
             run_as=spec.run_as,
             resources=flavor.resources,
-            gpus=((flavor.resource, flavor.gpus),) if flavor.gpus else (),
+            gpus=tuple(flavor.extended.items()),
+            devices=flavor.devices,
+            claims=claims(flavor),
+            probes=spec.probes.manifest,
+            grace=seconds(spec.grace),
             ephemeral=flavor.ephemeral,
             username=spec.ssh.username if spec.ssh else None,
             home=spec.home_dir,
         )
     )
-    if flavor.node_selector:
-        template["spec"]["nodeSelector"] = dict(flavor.node_selector)
+    template["spec"].update(placement(unit.name, spec, flavor))
     return template
 
 
@@ -175,9 +183,10 @@ class GPUUnit(pulumi.ComponentResource):
 
     def __init__(self, unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(names.component_type("GPUUnit"), unit.alias, {"namespace": unit.namespace}, opts)
+        wait = unit.spec.timeout
         guarded = pulumi.ResourceOptions(
             hooks=pulumi.ResourceHookBinding(before_update=[guard_template()]),
-            custom_timeouts=pulumi.CustomTimeouts(create=unit.spec.timeout, update=unit.spec.timeout),
+            custom_timeouts=pulumi.CustomTimeouts(create=wait, update=wait, delete=wait),
         )
         register(unit.alias, unit_manifests(unit, secrets), parent=self, options={"deployment": guarded})
         self.host = unit.host

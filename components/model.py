@@ -175,6 +175,14 @@ MountPath = Annotated[
     str,
     matching(re.compile(r"(/[A-Za-z0-9._-]+)+"), "must be an absolute path such as /data: letters, digits, . _ -"),
 ]
+SecretName = Annotated[
+    str,
+    Field(max_length=253),
+    matching(
+        re.compile(rf"(?!unit-){HOST_PATTERN.pattern}"),
+        "must be the name of a Secret in the tenant's namespace; those that begin with unit- are the platform's own",
+    ),
+]
 UserName = Annotated[str, matching(USER_PATTERN, "must be a login name: lower-case letters, digits, '_' and '-'")]
 Image = Annotated[
     str,

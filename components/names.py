@@ -94,6 +94,11 @@ def unit_tunnel(name: str) -> str:
     return f"unit-{name}-tunnel"
 
 
+def unit_claim(name: str, digest: str) -> str:
+    """Name the template of a unit's GPU claims; another claim is another name, and so another pod."""
+    return f"unit-{name}-gpu-{digest[:8]}"
+
+
 def claim(storage: str) -> str:
     """Name the volume claim of a storage."""
     return f"storage-{storage}"

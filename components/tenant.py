@@ -1,7 +1,7 @@
 """A tenant: one walled namespace with its quota."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import pulumi
@@ -13,12 +13,17 @@ from components.dns import DnsSpec
 from components.egress import Egress
 from components.flows import Flow, tenant_flows
 from components.kube import metadata, register
-from components.model import Manifest, Model, Quantity
+from components.model import Manifest, Model, Quantity, SecretName
 from policy.baseline import BLOCKED_ANNOTATION, GPU_RESOURCES, NAMESPACE_LABELS
 
 DEFAULT_LIMITS = {"cpu": "1", "memory": "1Gi"}
 DEFAULT_REQUESTS = {"cpu": "100m", "memory": "128Mi"}
 """For a container that says nothing; ours all say, so this holds only what somebody adds by hand."""
+
+
+CLAIMS = "count/resourceclaims.resource.k8s.io"
+DEVICES = ".deviceclass.resource.k8s.io/devices"
+"""Behind a device class: all its devices in the namespace. A cluster without dynamic allocation counts neither."""
 
 
 class QuotaSpec(Model):
@@ -46,6 +51,11 @@ class TenantSpec:
     """True: its units reach each other on every port."""
     admin_tier: tuple[Flow, ...] | None = None
     """Rows of its units and of the platform, where the cluster has an admin tier to say them in, too."""
+    claimed: Mapping[str, int] = field(default_factory=dict)
+    """Device class to the number of devices granted."""
+    claims: int = 0
+    """ResourceClaims that may be there at once: one for each unit with GPUs."""
+    pull_secrets: tuple[SecretName, ...] = ()
     retained: bool = False
     """True when a claim in it outlives the stack, so that the namespace must too."""
 
@@ -89,6 +99,8 @@ def _quota(spec: TenantSpec) -> Manifest:
     hard = {
         **{f"requests.{resource}": amount for resource, amount in said.items() if amount is not None},
         **{f"requests.{resource}": str(count) for resource, count in sorted(gpus.items())},
+        CLAIMS: str(spec.claims),
+        **{f"{name}{DEVICES}": str(count) for name, count in sorted(spec.claimed.items())},
         "services.nodeports": "0",
         "services.loadbalancers": "0",
     }
@@ -111,11 +123,14 @@ def _limit_range(spec: TenantSpec) -> Manifest:
 
 
 def _service_account(spec: TenantSpec) -> Manifest:
+    """Build the account of every pod; Kubernetes gives its pull secrets to new pods, so no pod template has them."""
+    pull = {"imagePullSecrets": [{"name": name} for name in spec.pull_secrets]} if spec.pull_secrets else {}
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": metadata(names.TENANT_SERVICE_ACCOUNT, spec.namespace, spec.labels),
         "automountServiceAccountToken": False,
+        **pull,
     }
 
 

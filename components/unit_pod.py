@@ -33,9 +33,6 @@ TUNNEL_LIMITS = {"cpu": "1", "memory": "192Mi"}
 RUN_SIZE = "16Mi"
 """sshd's configuration and its capped log."""
 
-STOP_SECONDS = 30
-"""Long enough for an editor to save over SSH before the pod goes; longer only delays the next start."""
-
 
 @dataclass(frozen=True)
 class VolumeMount:
@@ -57,13 +54,23 @@ class UnitPod:
     tunnel_image: str
     command: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
+    secret_env: tuple[tuple[str, str, str], ...]
+    """Variable, Secret and key of it."""
     ports: tuple[tuple[str, int], ...]
     mounts: tuple[VolumeMount, ...]
     home_claim: str | None
     run_as: RunAs
     resources: Resources
     gpus: tuple[tuple[str, int], ...]
-    """GPU resource name and count; empty for a unit without one."""
+    """GPU resource name and amount; empty for a unit without one, and for one that claims its GPUs."""
+    devices: int
+    """How many GPUs that is."""
+    claims: tuple[str, ...]
+    """Names of the pod's resource claims."""
+    probes: Manifest
+    """The container's probes in Kubernetes' words."""
+    grace: int
+    """Seconds between SIGTERM and SIGKILL."""
     ephemeral: str | None
     username: str | None
     """Login name; None for a unit without SSH."""
@@ -78,7 +85,7 @@ def pod_template(pod: UnitPod) -> Manifest:
         **POD_DEFAULTS,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "hostname": pod.name,
-        "terminationGracePeriodSeconds": STOP_SECONDS,
+        "terminationGracePeriodSeconds": pod.grace,
         "securityContext": pod_security(pod.run_as.uid, pod.run_as.gid),
         "initContainers": [copy_container(pod.bundle_image), _accounts_container(pod), *ssh],
         "containers": [_unit_container(pod)],
@@ -119,17 +126,21 @@ def _tunnel_container(pod: UnitPod) -> Manifest:
 def _unit_container(pod: UnitPod) -> Manifest:
     extra = {"ephemeral-storage": pod.ephemeral} if pod.ephemeral else {}
     gpus = {resource: str(count) for resource, count in pod.gpus}
+    said = [{"name": name, "value": value} for name, value in pod.env]
     container: Manifest = {
         "name": "unit",
         "image": pod.image,
         "imagePullPolicy": "IfNotPresent",
         "command": LAUNCH,
-        "env": [*_platform_login(pod), *_platform_env(pod), *({"name": k, "value": v} for k, v in pod.env)],
+        "env": [*_platform_login(pod), *_platform_env(pod), *said, *_secret_env(pod)],
         "resources": pod.resources.requirements(**extra, **gpus),
         "securityContext": container_security(read_only_root=False),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": list(_unit_mounts(pod)),
+        **pod.probes,
     }
+    if pod.claims:
+        container["resources"]["claims"] = [{"name": name} for name in pod.claims]
     if pod.command:
         container["args"] = list(pod.command)
     if pod.ports:
@@ -143,16 +154,23 @@ def _platform_login(pod: UnitPod) -> list[Manifest]:
 
 
 def _platform_env(pod: UnitPod) -> list[Manifest]:
-    """Tell the program what it was given; a unit without a GPU sees none whatever its image says."""
-    count = sum(number for _, number in pod.gpus)
+    """Tell the program what it was given; a unit without a GPU sees none whatever its image says.
+
+    So does one that claims its GPUs: they come by CDI, and its driver says void, too, so that no hook adds others.
+    """
     said = {
         "HOME": pod.home,
         "SPEC_NAME": pod.labels[names.FLAVOR_LABEL],
         "UNIT_NAME": pod.name,
-        "GPU_COUNT": str(count),
+        "GPU_COUNT": str(pod.devices),
         "MEMORY_LIMIT": pod.resources.memory,
     }
-    return [{"name": name, "value": value} for name, value in said.items()] + ([] if count else [NO_GPU])
+    return [{"name": name, "value": value} for name, value in said.items()] + ([] if pod.gpus else [NO_GPU])
+
+
+def _secret_env(pod: UnitPod) -> Iterable[Manifest]:
+    for name, secret, key in pod.secret_env:
+        yield {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
 
 
 def _unit_mounts(pod: UnitPod) -> Iterable[Manifest]:

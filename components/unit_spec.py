@@ -1,9 +1,13 @@
-"""What a stack file says of a unit and of its size."""
+"""What a stack file says of a unit."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
+from components.dns import LabelKey, LabelValue
+from components.flavor import PriorityClass
+from components.health import ProbesSpec
 from components.model import (
     EnvName,
     Host,
@@ -14,13 +18,11 @@ from components.model import (
     Port,
     PortName,
     PublicKey,
-    Quantity,
-    Resources,
     RunAs,
+    SecretName,
     UserName,
+    matching,
 )
-
-DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
 
 PLATFORM_ENV = frozenset({"SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "HOME"})
 """Set by the platform in every unit; a user who sets them is refused."""
@@ -31,30 +33,22 @@ GPU_ENV_PREFIXES = (
     "NVIDIA_REQUIRE_",
     "NVIDIA_DISABLE_",
     "GPU_RUNTIME_",
+    "CUDA_DEVICE_MEMORY_LIMIT",
+    "CUDA_DEVICE_SM_LIMIT",
+    "CUDA_DISABLE_CONTROL",
 )
-"""Variables by which a container asks the runtime for GPUs that were not granted, and our own."""
+"""Variables by which a container asks the runtime for GPUs that were not granted, or HAMi for more of one; our own."""
+
+Duration = Annotated[str, matching(re.compile(r"[1-9][0-9]{0,5}[smh]"), "must be a duration such as 90s, 10m or 1h")]
+
+LONGEST_GRACE = 3600
+"""Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
 
 SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run")
 """Nothing may be mounted at or below these: it would hide what the image or the platform has there."""
 
 SYSTEM_FOLDERS = ("/home", "/root", "/tmp", "/var")  # noqa: S108 - paths inside the container
 """Nothing may be mounted at these; below them it may."""
-
-
-class Flavor(Model):
-    """A named size."""
-
-    gpus: Annotated[int, Field(ge=0, le=64)] = 1
-    cpu: Quantity
-    memory: Quantity
-    ephemeral: Quantity | None = None
-    resource: str = DEFAULT_GPU_RESOURCE
-    node_selector: dict[str, str] = Field(default={})
-
-    @property
-    def resources(self) -> Resources:
-        """Give CPU and memory of the unit's container."""
-        return Resources(cpu=self.cpu, memory=self.memory)
 
 
 class PortSpec(Model):
@@ -87,6 +81,15 @@ class SshSpec(Model):
     mode: Literal["workload"] = "workload"
 
 
+class SecretKeySpec(Model):
+    """One value of a Secret that somebody put into the tenant's namespace."""
+
+    secret: SecretName
+    key: Annotated[
+        str, Field(max_length=253), matching(re.compile(r"[A-Za-z0-9._-]+"), "must be a key of a Secret such as token")
+    ]
+
+
 class UnitSpec(Model):
     """What a stack file says of a unit."""
 
@@ -95,6 +98,8 @@ class UnitSpec(Model):
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     env: dict[EnvName, str] = Field(default={})
+    secret_env: dict[EnvName, SecretKeySpec] = Field(default={})
+    """Variables whose values are in Secrets, which the stack file never sees."""
     ports: tuple[PortSpec, ...] = ()
     mounts: tuple[MountSpec, ...] = ()
     home: HomeSpec | None = None
@@ -102,9 +107,18 @@ class UnitSpec(Model):
     ssh: SshSpec | None = None
     host: Name | None = None
     domain_suffix: Host | None = None
+    probes: ProbesSpec = ProbesSpec()
+    grace: Duration = "30s"
+    """Between SIGTERM and SIGKILL."""
+    node_selector: dict[LabelKey, LabelValue] = Field(default={})
+    """Beside the flavor's."""
+    priority_class: PriorityClass | None = None
+    """In place of the flavor's."""
+    user_namespace: StrictBool = False
+    """True: the uids of the pod are none of the node's, where the cluster can."""
     disruption: Literal["block", "allow"] = "block"
     running: StrictBool = True
-    timeout: Annotated[str, Field(pattern=r"^[1-9][0-9]*[smh]$")] = "10m"
+    timeout: Duration = "10m"
 
     @property
     def home_dir(self) -> str:
@@ -116,3 +130,8 @@ class UnitSpec(Model):
         """Name the storages that the unit mounts, home included, in the order said."""
         home = (self.home.storage,) if self.home else ()
         return (*(mount.storage for mount in self.mounts), *home)
+
+
+def seconds(duration: str) -> int:
+    """Read ``90s``, ``10m`` or ``1h``."""
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]

@@ -1,4 +1,4 @@
-"""Find the GPUs that a container asks for."""
+"""Find the GPUs that a container asks for, and the devices that it claims."""
 
 from itertools import chain
 
@@ -14,6 +14,11 @@ def gpus_of(container: Container) -> list[str]:
     resources = container.field["resources"]
     said = chain(resources["limits"].pairs(), resources["requests"].pairs())
     return list(dict.fromkeys(name for name, field in said if _asks(name, field)))
+
+
+def claims_of(container: Container) -> list[Field]:
+    """Return the claims of devices that *container* names; what devices those are, only the cluster knows."""
+    return list(container.field["resources"]["claims"].each())
 
 
 def _asks(name: str, field: Field) -> bool:

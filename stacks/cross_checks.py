@@ -7,12 +7,15 @@ from functools import cached_property
 from typing import Any
 
 from components import names
+from components.flavor import Flavor
 from components.gpu_storage import ImagePrepare, StorageSpec
 from components.model import NAME_PATTERN, quantity
 from components.tenant import QuotaSpec
 from components.unit_pod import TUNNEL_REQUESTS
-from components.unit_spec import Flavor, UnitSpec
+from components.unit_spec import UnitSpec
 from stacks.egress_checks import egress_problems
+from stacks.flavor_checks import flavor_problems, gpu_taint_problems
+from stacks.pod_checks import pod_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
 from stacks.server_checks import server_of, server_problems
@@ -41,6 +44,12 @@ class View:
     def flavors(self) -> dict[str, Flavor | None]:
         """Give every declared flavor; None where it is itself refused."""
         return {name: valid(Flavor, flavor) for name, flavor in _table(self.raw.get("flavors")).items()}
+
+    @cached_property
+    def gpu_taints(self) -> tuple[str, ...]:
+        """Give the keys of taints that the stack calls GPU taints."""
+        found = _table(self.raw.get("cluster")).get("gpuTaints")
+        return tuple(str(key) for key in found) if isinstance(found, list) else ()
 
     @cached_property
     def images(self) -> frozenset[str]:
@@ -73,6 +82,9 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     view = View(raw)
     yield from _secret(raw)
     yield from _platform_images(view)
+    yield from gpu_taint_problems(view.gpu_taints)
+    for name, flavor in view.flavors.items():
+        yield from flavor_problems(name, flavor, view.gpu_taints) if flavor else ()
     yield from egress_problems(raw, view.tenants, view.prefix)
     yield from server_problems(raw)
     for tenant in view.tenants:
@@ -128,6 +140,7 @@ def _units(view: View, tenant: str) -> Iterator[Problem]:
         path = f"tenants.{tenant}.units.{name}"
         yield from unit_problems(path, name, unit, storages)
         yield from catalogue_problem(view.images, unit.image, f"{path}.image")
+        yield from pod_problems(path, unit, view.flavors.get(unit.flavor))
         if unit.flavor not in view.flavors:
             known = ", ".join(sorted(view.flavors)) or "none"
             yield Problem(f"{path}.flavor", f"{unit.flavor!r} is no flavor of this stack, which has {known}")
@@ -192,7 +205,7 @@ def _wanted(view: View, tenant: str) -> dict[str, Decimal]:
     storages = [storage for storage in view.storages(tenant).values() if storage]
     prepares = [storage.prepare for storage in storages if storage.prepare]
     return {
-        "gpus": Decimal(sum(flavor.gpus for flavor in flavors)),
+        "gpus": Decimal(sum(flavor.devices for flavor in flavors)),
         "cpu": _sum(f.cpu for f in flavors) + tunnels * quantity(TUNNEL_REQUESTS["cpu"]) + _largest(prepares, "cpu"),
         "memory": _sum(f.memory for f in flavors)
         + tunnels * quantity(TUNNEL_REQUESTS["memory"])

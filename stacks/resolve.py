@@ -14,6 +14,7 @@ from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
 from components.tunnel import Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
+from stacks import grants
 from stacks.schema import StackConfig, TenantConfig
 
 
@@ -113,11 +114,15 @@ class Stack:
         return list(_manifests(self))
 
     def _tenant(self, name: str, tenant: TenantConfig) -> TenantSpec:
+        flavors = [self.config.flavors[unit.flavor] for unit in tenant.units.values()]
         return TenantSpec(
             name=name,
             namespace=self._namespace(name),
             owner=self.owner,
-            gpus=self._granted(tenant),
+            gpus=grants.resources(flavors, tenant.quota.gpus),
+            claimed=grants.devices(flavors, tenant.quota.gpus),
+            claims=grants.claims(flavors),
+            pull_secrets=tenant.pull_secrets,
             quota=tenant.quota,
             dns=self.config.cluster.dns,
             egress=self.egress.of_tenant(tenant.egress),
@@ -135,15 +140,6 @@ class Stack:
 
     def _namespace(self, tenant: str) -> str:
         return names.tenant_namespace(self.config.namespace_prefix, tenant)
-
-    def _granted(self, tenant: TenantConfig) -> dict[str, int]:
-        """Grant the quota, or what the units declare."""
-        used: dict[str, int] = {}
-        for flavor in (self.config.flavors[unit.flavor] for unit in tenant.units.values()):
-            if flavor.gpus:
-                used[flavor.resource] = used.get(flavor.resource, 0) + flavor.gpus
-        quota = tenant.quota.gpus
-        return used if quota is None else dict.fromkeys(used, quota)
 
     def _storage(self, tenant: str, name: str) -> Storage:
         spec = self.config.tenants[tenant].storages[name]

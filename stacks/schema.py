@@ -4,13 +4,14 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, StrictBool
 
-from components.dns import DnsSpec
+from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
+from components.flavor import Flavor
 from components.gpu_storage import AccessMode, StorageSpec
-from components.model import Cidr, Model, Name, PinnedImage
+from components.model import Cidr, Model, Name, PinnedImage, SecretName
 from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
-from components.unit_spec import Flavor, UnitSpec
+from components.unit_spec import UnitSpec
 
 PLATFORM_IMAGES = ("bundle", "frp", "gate", "probe", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
@@ -36,6 +37,8 @@ class ClusterConfig(Model):
     service_cidrs: Ranges = ()
     node_cidrs: Ranges = ()
     dns: DnsSpec = DnsSpec()
+    gpu_taints: tuple[LabelKey, ...] = ()
+    """Keys of further taints that mark nodes with GPUs: what a flavor may tolerate beside those of GPU vendors."""
     admin_tier: StrictBool = False
     """True: ClusterNetworkPolicies beside the NetworkPolicies, which nobody in a tenant's namespace can add to."""
 
@@ -65,6 +68,8 @@ class TenantConfig(Model):
     internal: StrictBool = False
     """True: the tenant's own units reach each other on every port."""
     egress: EgressSpec = EgressSpec()
+    pull_secrets: tuple[SecretName, ...] = ()
+    """Secrets in the tenant's namespace, which its owner puts there, that open private registries."""
     storages: dict[Name, StorageSpec] = Field(default={})
     units: dict[Name, UnitSpec] = Field(default={})
 

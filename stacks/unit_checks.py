@@ -31,10 +31,18 @@ def _program(path: str, unit: UnitSpec) -> Iterator[Problem]:
 
 def _environment(path: str, unit: UnitSpec) -> Iterator[Problem]:
     for name in unit.env:
-        if name in PLATFORM_ENV:
-            yield Problem(f"{path}.env.{name}", "is set by the platform; choose another name")
-        elif name.startswith(GPU_ENV_PREFIXES):
-            yield Problem(f"{path}.env.{name}", "may not be set: which GPUs a unit sees is what its flavor grants")
+        yield from _variable(f"{path}.env.{name}", name)
+    for name in unit.secret_env:
+        yield from _variable(f"{path}.secretEnv.{name}", name)
+        if name in unit.env:
+            yield Problem(f"{path}.secretEnv.{name}", "is in `env` as well; say it once")
+
+
+def _variable(path: str, name: str) -> Iterator[Problem]:
+    if name in PLATFORM_ENV:
+        yield Problem(path, "is set by the platform; choose another name")
+    elif name.startswith(GPU_ENV_PREFIXES):
+        yield Problem(path, "may not be set: which GPUs a unit sees is what its flavor grants")
 
 
 def _ports(path: str, unit: UnitSpec) -> Iterator[Problem]:

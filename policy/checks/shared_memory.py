@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from policy.baseline import SHM_PATH
 from policy.check import Framework, Severity
 from policy.field import Field, Finding
-from policy.gpus import gpus_of
+from policy.gpus import claims_of, gpus_of
 from policy.objects import Container, Object, Pod
 from policy.plain import UNKNOWN
 from policy.quantity import quantity
@@ -53,7 +53,7 @@ def _shm(container: Container, volumes: Sequence[Field]) -> Iterator[Finding]:
     for mount in mounts:
         if not any(_in_memory(volume, mount["name"].value) for volume in volumes):
             yield mount["name"].refuse(container.who, f"{SHM_PATH} must be an emptyDir with medium Memory")
-    if not mounts and gpus_of(container):
+    if not mounts and (gpus_of(container) or claims_of(container)):
         mount_list = container.field["volumeMounts"]
         yield Finding(
             mount_list.path, f"{container.who}: has a GPU and no {SHM_PATH}; mount a sized emptyDir in memory"

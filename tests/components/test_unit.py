@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from components.flavor import Flavor
 from components.gpu_unit import Unit, UnitSecrets, unit_manifests
 from components.model import RunAs
-from components.unit_spec import Flavor, HomeSpec, MountSpec, PortSpec, SshSpec, UnitSpec
+from components.unit_spec import HomeSpec, MountSpec, PortSpec, SshSpec, UnitSpec
 from policy.law import violations
 from tests.conftest import Golden
 from tests.stack_files import KEY, image

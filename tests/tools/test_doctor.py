@@ -199,7 +199,9 @@ def test_a_flavor_that_finds_room_is_well() -> None:
     ("nodes", "flavor", "said"),
     [
         ([node()], {"nodeSelector": {"zone": "b"}}, "no node has the labels zone=b"),
-        ([node(taint="dedicated")], {}, "tainted (dedicated)"),
+        ([node(taint="dedicated")], {}, "tainted (dedicated): give the flavor tolerations"),
+        ([node(taint=GPU)], {"resource": "amd.com/gpu"}, f"tainted ({GPU})"),
+        ([node()], {"resources": {"nvidia.com/mig-2g.20gb": 1}}, "no node has nvidia.com/mig-2g.20gb"),
         ([node(**{GPU: "0", "nvidia.com/mig-1g.10gb": "7"})], {}, "nodes have nvidia.com/mig-1g.10gb: set the flavor"),
         ([node(**{GPU: "0"})], {}, "install its device plugin"),
         ([node(), node()], {"gpus": 8}, "no room for 8 nvidia.com/gpu, 4 CPUs and 16Gi of memory"),
@@ -217,6 +219,28 @@ def test_a_flavor_without_room_says_what_keeps_it_out(nodes: list[Node], flavor:
 def test_nodes_tainted_by_their_gpus_depend_on_admission() -> None:
     """The taint that some clouds set and their admission lets GPU pods pass is a warning, no failure."""
     assert flavored([node(taint=GPU)])[0] == "WARN"
+
+
+def test_nodes_whose_taints_a_flavor_tolerates_are_well() -> None:
+    """A toleration covers its key and effect, and with Equal its value."""
+    stands = {"key": GPU, "effect": "NoSchedule"}
+
+    assert flavored([node(taint=GPU)], tolerations=[stands])[0] == "OK"
+    assert flavored([node(taint=GPU)], tolerations=[{**stands, "effect": "NoExecute"}])[0] == "WARN"
+    assert flavored([node(taint=GPU)], tolerations=[{**stands, "operator": "Equal", "value": "x"}])[0] == "WARN"
+
+
+def test_shares_are_not_looked_for_on_nodes() -> None:
+    """HAMi counts GPUs on nodes, and keeps their memory and cores to itself."""
+    assert flavored([node()], resources={"nvidia.com/gpumem": 8000})[0] == "OK"
+
+
+def test_claimed_devices_are_said_to_be_unseen() -> None:
+    """What a driver hands out is not on the nodes: that nobody looked is said."""
+    sized = {"cpu": "4", "memory": "16Gi", "claim": {"deviceClass": "gpu.nvidia.com"}}
+    found = only(gpus(stack(flavors={"simulated": sized}), facts(node())))
+
+    assert (found[0], "nobody looked for devices of class gpu.nvidia.com" in found[1]) == ("OK", True)
 
 
 def test_a_flavor_that_no_unit_uses_only_warns() -> None:
