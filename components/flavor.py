@@ -33,9 +33,14 @@ def is_share(resource: str) -> bool:
     return bool(_SHARE.fullmatch(resource))
 
 
+def is_gpu_domain(key: str) -> bool:
+    """Say whether *key*, of a resource or a taint, is in the domain of a GPU vendor."""
+    return key.partition("/")[0] in GPU_DOMAINS
+
+
 def _gpu_resource(value: str) -> str:
-    domain, _, name = value.partition("/")
-    if domain not in GPU_DOMAINS or not _RESOURCE_NAME.fullmatch(name):
+    name = value.partition("/")[2]
+    if not is_gpu_domain(value) or not _RESOURCE_NAME.fullmatch(name):
         advice = "nvidia.com/gpu, nvidia.com/mig-1g.10gb or amd.com/gpu"
         raise ValueError(f"must be a GPU resource such as {advice}; the quota and the law know no other domains")
     return value

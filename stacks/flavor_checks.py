@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from components.flavor import Flavor, TolerationSpec, is_share
-from policy.baseline import GPU_DOMAINS
+from components.flavor import Flavor, TolerationSpec, is_gpu_domain, is_share
 from stacks.problems import Problem
 
 KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
@@ -45,7 +44,7 @@ def _beside(path: str, flavor: Flavor) -> Iterator[Problem]:
 
 
 def _toleration(path: str, flavor: Flavor, said: TolerationSpec, gpu_taints: Collection[str]) -> Iterator[Problem]:
-    if said.key.partition("/")[0] not in GPU_DOMAINS and said.key not in gpu_taints:
+    if not is_gpu_domain(said.key) and said.key not in gpu_taints:
         known = ", ".join(sorted(gpu_taints)) or "none"
         yield Problem(
             f"{path}.key",
