@@ -63,10 +63,10 @@ lock: init ## write requirements.lock anew from pyproject.toml
 check: init ## lint, format and types
 	@$(VENV)/ruff check && $(VENV)/ruff format --check && $(VENV)/mypy
 
-test: check ## everything that must hold: lint, types, units, goldens, law, program, and the main job on a rig (10 minutes)
+test: check ## everything that must hold: lint, types, units, goldens, law, program, and the end-to-end tests on a rig (20 minutes)
 	@$(VENV)/python -m tools.tests
 
-e2e: init ## the main job alone, on a rig of its own
+e2e: init ## the end-to-end tests alone (main job, probe, doctor, walls), on a rig of their own
 	@$(VENV)/pytest e2e
 
 bench: init ## measure what it costs, beside its goals: make bench ONLY="preview login"

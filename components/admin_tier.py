@@ -11,10 +11,10 @@ from itertools import zip_longest
 from typing import Literal, TypeVar
 
 from components import names, ranges
-from components.egress import BUILT_IN
 from components.flows import Addresses, Flow, Party, Pods, Port, Ports
 from components.kube import metadata
 from components.model import Manifest
+from policy.baseline import BLOCKED
 
 API_VERSION = "policy.networking.k8s.io/v1alpha2"
 
@@ -39,7 +39,7 @@ def admin_manifests(
     out, into = _beyond(namespace, list(flows))
     own: list[Manifest] = [{"namespaces": names.namespace_selector(namespace)}]
     others: list[Manifest] = [{"namespaces": {}}]
-    blocked = _networks(ranges.texts(ranges.merged((*BUILT_IN, *site))))
+    blocked = _networks(ranges.texts(ranges.merged((*BLOCKED, *site))))
     egress = [
         *_rules("own namespace", "Pass", "to", own),
         *_passed_pods("to", out),

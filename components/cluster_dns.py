@@ -5,11 +5,9 @@ from itertools import chain
 
 from lightkube.resources.core_v1 import Pod, Service
 
+from components import names
 from components.cluster_view import View
 from components.dns import DnsSpec
-
-DNS_PORT = 53
-"""Where clients ask; the pods behind the Service may answer on another."""
 
 NODE_DNS_ADDRESS = "169.254.20.10"
 """NodeLocal DNS answers here unless its arguments say otherwise."""
@@ -66,7 +64,7 @@ def _targets(service: Service, pods: list[Pod]) -> Iterator[int]:
     behind = [pod for pod in pods if service.spec and _matches(service.spec.selector, pod)]
     said = (service.spec.ports if service.spec else None) or ()
     for port in said if behind else ():
-        if port.port != DNS_PORT:
+        if port.port != names.DNS_PORT:
             continue
         target = port.targetPort if port.targetPort is not None else port.port
         yield from [target] if isinstance(target, int) else chain.from_iterable(_named(pod, target) for pod in behind)

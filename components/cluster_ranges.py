@@ -10,7 +10,7 @@ from lightkube.resources.core_v1 import Node
 from components import ranges
 from components.cluster_view import View
 from components.model import Network
-from policy.baseline import BLOCKED_V4, BLOCKED_V6
+from policy.baseline import BLOCKED
 
 SHOWN = 5
 """Ranges named in a message; a cluster of many nodes has as many."""
@@ -31,7 +31,7 @@ def unlisted(view: View, listed: Iterable[str]) -> Iterator[tuple[str, str]]:
 
     *listed* are the ranges that the stack file names, wherever it does; the built-in ones count as well.
     """
-    walls = ranges.merged((*BLOCKED_V4, *BLOCKED_V6, *listed))
+    walls = ranges.merged((*BLOCKED, *listed))
     known: set[Network] = set()
     for key, found in _seen(view).items():
         fresh = [one for one in ranges.merged(found) if one not in known and not _inside(one, walls)]
@@ -42,12 +42,8 @@ def unlisted(view: View, listed: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _inside(one: Network, walls: list[Network]) -> bool:
     """Say whether one of *walls*, sorted and without overlap, holds all of *one*: only the last to begin can."""
-    after = bisect_right(walls, _start(one), key=_start)
+    after = bisect_right(walls, ranges.order(one), key=ranges.order)
     return after > 0 and ranges.within(one, walls[after - 1])
-
-
-def _start(network: Network) -> tuple[int, int]:
-    return network.version, int(network.network_address)
 
 
 def _advice(key: str, found: list[Network]) -> str:

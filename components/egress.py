@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from typing_extensions import override
 
 from components import ranges
-from components.model import Cidr, Model, Port
-from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA, SEALED
+from components.model import Cidr, Model, Network, Port
+from policy.baseline import BLOCKED, METADATA, SEALED
 
 MOST_RANGES = 1000
 """In one list: a thousand exceptions are 25 KB of IPv4; no site was seen with more."""
@@ -23,9 +23,6 @@ SHORTEST_REASON = 5
 
 MOST_ALLOWED = 50
 """Holes in one list: a longer one is another network, better reached through a proxy with one address."""
-
-BUILT_IN = {**BLOCKED_V4, **BLOCKED_V6}
-"""Ranges of both families that are closed whatever a stack file says -> why."""
 
 
 class PortRule(Model):
@@ -104,7 +101,12 @@ class Egress:
         """Give every address that is neither blocked for all nor closed here; nothing where no port is open."""
         if self.internet_ports == ():
             return ()
-        return ranges.everywhere_but((*BUILT_IN, *self.site))
+        return ranges.everywhere_but((*BLOCKED, *self.site))
+
+    @property
+    def all_closed(self) -> list[Network]:
+        """Give what is closed here and for all, merged."""
+        return ranges.merged((*BLOCKED, *self.closed))
 
     @property
     def exceptions(self) -> int:
@@ -135,7 +137,7 @@ def sealed(cidr: str) -> str | None:
 
 def left_of(cidr: str, closed: Iterable[str]) -> ranges.Block | None:
     """Give an allowed range less what is narrower and closed, here or for all: the narrower word counts."""
-    return ranges.opened(cidr, (*METADATA, *BUILT_IN, *closed))
+    return ranges.opened(cidr, (*METADATA, *BLOCKED, *closed))
 
 
 def _holes(allowed: Iterable[AllowSpec], closed: Iterable[str]) -> Iterator[Hole]:

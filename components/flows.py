@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from components import names, ranges
 from components.dns import DnsSpec
-from components.egress import Egress
+from components.egress import Egress, PortRule
 from components.model import Manifest
 
 
@@ -77,12 +77,13 @@ def both(*numbers: int) -> Ports:
     return tuple(Port(protocol, number) for number in numbers for protocol in ("UDP", "TCP"))
 
 
+def _said(rules: Iterable[PortRule]) -> Ports:
+    """Give ports as a stack file says them."""
+    return tuple(Port(rule.protocol, rule.port) for rule in rules)
+
+
 WORKLOADS = ("prepare", "probe", "unit")
 """Components of a tenant that run a program with a network; whatever else a namespace holds has none."""
-
-DNS_PORT = 53
-"""Where a Service or a cache on the node answers, wherever the pods behind it listen."""
-
 
 ANNOUNCE = "a unit announces its host, and its sessions come back that way"
 
@@ -91,8 +92,7 @@ def _match(*components: str) -> Manifest:
     """Select the pods of some components."""
     if len(components) == 1:
         return {"matchLabels": names.component_selector(components[0])}
-    key = next(iter(names.component_selector("")))
-    return {"matchExpressions": [{"key": key, "operator": "In", "values": sorted(components)}]}
+    return {"matchExpressions": [{"key": names.COMPONENT_LABEL, "operator": "In", "values": sorted(components)}]}
 
 
 FRPS = Pods("frps", "tunnel servers", names.PLATFORM_NAMESPACE, _match("frps"))
@@ -135,8 +135,7 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec) -> list[Flow]:
 def tenant_flows(namespace: str, dns: DnsSpec, egress: Egress, *, internal: bool) -> list[Flow]:
     """Give the rows of a tenant as a whole."""
     pods = workloads(namespace)
-    ports = tuple(Port(rule.protocol, rule.port) for rule in egress.internet_ports or ())
-    internet = Addresses("the internet", egress.internet)
+    internet, ports = Addresses("the internet", egress.internet), _said(egress.internet_ports or ())
     between = Flow(units(namespace), units(namespace), (), "`internal: true`: units of one tenant work together")
     return [
         Flow(pods, dns_pods(dns), both(*dns.ports), "resolve names"),
@@ -146,7 +145,7 @@ def tenant_flows(namespace: str, dns: DnsSpec, egress: Egress, *, internal: bool
             Flow(
                 pods,
                 Addresses("an allowed range", (hole.block,), named=True),
-                tuple(Port(rule.protocol, rule.port) for rule in hole.ports),
+                _said(hole.ports),
                 hole.reason,
             )
             for hole in egress.holes
@@ -186,4 +185,6 @@ def _dns_addresses(source: Pods, dns: DnsSpec) -> list[Flow]:
     if not dns.addresses:
         return []
     known = Addresses("addresses of cluster DNS", tuple(map(ranges.Block, map(ranges.host, dns.addresses))), named=True)
-    return [Flow(source, known, both(DNS_PORT), "DNS caches on the node, and plugins that judge before translation")]
+    return [
+        Flow(source, known, both(names.DNS_PORT), "DNS caches on the node, and plugins that judge before translation")
+    ]

@@ -7,6 +7,7 @@ PLATFORM_NAMESPACE = "gpu-runtime"
 ACCESS_NAMESPACE = "gpu-runtime-access"
 """Holds one password Secret per tenant; reserved here so that no tenant can take the name."""
 
+COMPONENT_LABEL = "app.kubernetes.io/component"
 TENANT_LABEL = f"{PROJECT}/tenant"
 OWNER_LABEL = f"{PROJECT}/owner"
 FLAVOR_LABEL = f"{PROJECT}/flavor"
@@ -22,6 +23,12 @@ TUNNEL_PORT = 7000
 
 GATE_PORT = 9000
 """The gate authorises frps' clients here, over TLS."""
+
+DNS_PORT = 53
+"""Where a Service or a cache on the node answers, wherever the pods behind it listen."""
+
+KUBELET_PORT = 10250
+"""On every node: runs commands in its pods."""
 
 RESERVED_NAMESPACES = frozenset({"default", PLATFORM_NAMESPACE, ACCESS_NAMESPACE, "local-path-storage"})
 RESERVED_PREFIXES = ("kube-", "openshift-", "gpu-runtime-")
@@ -46,7 +53,7 @@ def labels(*, owner: str, component: str, instance: str, tenant: str | None = No
     standard = {
         "app.kubernetes.io/name": f"{PROJECT}-{component}",
         "app.kubernetes.io/instance": instance,
-        "app.kubernetes.io/component": component,
+        COMPONENT_LABEL: component,
         "app.kubernetes.io/part-of": PROJECT,
         "app.kubernetes.io/managed-by": "pulumi",
         OWNER_LABEL: owner,
@@ -56,12 +63,12 @@ def labels(*, owner: str, component: str, instance: str, tenant: str | None = No
 
 def selector(component: str, instance: str) -> Labels:
     """Select the pods of one *instance* of *component* within their namespace."""
-    return {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": instance}
+    return {COMPONENT_LABEL: component, "app.kubernetes.io/instance": instance}
 
 
 def component_selector(component: str) -> Labels:
     """Select the pods of every instance of *component* within a namespace."""
-    return {"app.kubernetes.io/component": component}
+    return {COMPONENT_LABEL: component}
 
 
 def namespace_selector(namespace: str) -> dict[str, Labels]:

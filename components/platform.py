@@ -65,7 +65,7 @@ def deployment(
         "metadata": metadata(name, names.PLATFORM_NAMESPACE, worn),
         "spec": {
             "replicas": replicas,
-            "selector": {"matchLabels": names.selector(worn["app.kubernetes.io/component"], name)},
+            "selector": {"matchLabels": names.selector(worn[names.COMPONENT_LABEL], name)},
             "template": {"metadata": {"labels": dict(worn), "annotations": {FINGERPRINT: inputs}}, "spec": pod},
         },
     }
@@ -80,7 +80,7 @@ def service(worn: names.Labels, port: int) -> Manifest:
         "metadata": metadata(name, names.PLATFORM_NAMESPACE, worn, SKIP_AWAIT),
         "spec": {
             "type": "ClusterIP",
-            "selector": names.selector(worn["app.kubernetes.io/component"], name),
+            "selector": names.selector(worn[names.COMPONENT_LABEL], name),
             "ports": [{"name": "tls", "port": port, "targetPort": port, "protocol": "TCP"}],
         },
     }

@@ -9,14 +9,12 @@ from components import names, ranges
 from components.gate import HOST
 from components.model import Manifest, Network
 from components.tunnel import ENTRANCE, Tunnel
-from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA
+from policy.baseline import BLOCKED, METADATA
 
 API_PORTS = (443, 6443)
 """Where API servers answer at addresses of their own."""
 
-KUBELET_PORT = 10250
 WEB, TLS = 80, 443
-DNS_PORT = 53
 
 OTHERS = 3
 """Services of tenants to try: an enforced wall is the same for all, and each is one more name to resolve."""
@@ -50,7 +48,7 @@ def targets(around: Surroundings) -> list[Manifest]:
 def _names() -> Iterator[Manifest]:
     for protocol in ("UDP", "TCP"):
         name, why = f"cluster DNS, {protocol}", "permitted: proves that there is a network"
-        base = {"name": name, "host": "$NAMESERVERS", "port": DNS_PORT, "protocol": protocol}
+        base = {"name": name, "host": "$NAMESERVERS", "port": names.DNS_PORT, "protocol": protocol}
         yield {**base, "expect": "open", "why": why}
 
 
@@ -59,7 +57,7 @@ def _cluster(around: Surroundings) -> Iterator[Manifest]:
     for cidr, port in product(around.api_servers, API_PORTS):
         if address := _single(cidr):
             yield closed(f"API server, {address}:{port}", address, port, "its own address")
-    yield closed("kubelet", "$NODE_IP", KUBELET_PORT, "of this node: runs commands in pods")
+    yield closed("kubelet", "$NODE_IP", names.KUBELET_PORT, "of this node: runs commands in pods")
     if around.tunnel is not None:
         yield from _tier(around.tunnel)
     for alias, host, port in around.services[:OTHERS]:
@@ -84,7 +82,7 @@ def _metadata() -> Iterator[Manifest]:
 
 def _blocked(holes: tuple[str, ...]) -> Iterator[Manifest]:
     """Give an address of each range that a pod's packets could be for; a metadata address stands for its own range."""
-    for cidr, why in (*BLOCKED_V4.items(), *BLOCKED_V6.items()):
+    for cidr, why in BLOCKED.items():
         network = ipaddress.ip_network(cidr)
         inner = network.is_loopback or network.is_unspecified or network.is_multicast
         scoped = isinstance(network, ipaddress.IPv6Network) and network.is_link_local

@@ -166,6 +166,9 @@ BLOCKED_V6: Final[Mapping[str, str]] = {
 }
 """IPv6 ranges that are not the internet -> reason. Without ::ffff:0:0/96: no API server takes it as part of ::/0."""
 
+BLOCKED: Final[Mapping[str, str]] = {**BLOCKED_V4, **BLOCKED_V6}
+"""Of both families."""
+
 PRIVATE: Final = frozenset(
     {"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "fc00::/7"},
 )
@@ -191,7 +194,7 @@ METADATA: Final[Mapping[str, str]] = {
 
 SEALED: Final[Mapping[str, str]] = {
     **{cidr: f"metadata service, {whose}" for cidr, whose in METADATA.items()},
-    **{c: why for c, why in {**BLOCKED_V4, **BLOCKED_V6}.items() if c not in PRIVATE and c not in METADATA},
+    **{c: why for c, why in BLOCKED.items() if c not in PRIVATE and c not in METADATA},
 }
 """Ranges that no reason opens: metadata services, the node itself, IPv4 inside IPv6, what is no host's -> why."""
 

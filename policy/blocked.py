@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA, SEALED
+from policy.baseline import BLOCKED, METADATA, SEALED
 from policy.ranges import Network, Span, cidrs, left_open, network, span, spans, within
 
 
@@ -45,7 +45,7 @@ def reach(cidr: str, excepts: tuple[str, ...], site: tuple[str, ...]) -> Reach:
         return Reach((), (), (), inside=False)
     bounds, version = span(whole), whole.version
     closed = spans(networks(excepts), version)
-    tables = (tuple(METADATA), tuple(SEALED), (*BLOCKED_V4, *BLOCKED_V6, *site))
+    tables = (tuple(METADATA), tuple(SEALED), (*BLOCKED, *site))
     ranges = [within(_spans(table, version), bounds) for table in tables]
     metadata, sealed, blocked = (_texts(left_open(found, closed), version) for found in ranges)
     return Reach(metadata, sealed, blocked, inside=ranges[-1] == [bounds])

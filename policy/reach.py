@@ -11,7 +11,7 @@ from ipaddress import IPv6Address, ip_network
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from policy.baseline import BLOCKED_V4, BLOCKED_V6
+from policy.baseline import BLOCKED
 from policy.ends import Address, End, Pod, pods
 from policy.foreign import is_cluster_policy, is_foreign
 from policy.network_policies import Direction, Policy, Reader
@@ -97,7 +97,7 @@ class Reach:
         clustered = [reader.cluster_policy(thing) for thing in read if is_cluster_policy(thing)]
         clustered += [reader.foreign_policy(thing) for thing in things if is_foreign(thing)]
         self._clustered = sorted(clustered, key=lambda policy: policy.priority)
-        said = {**BLOCKED_V4, **BLOCKED_V6, **(ranges or {})}
+        said = {**BLOCKED, **(ranges or {})}
         self._ranges = sorted(((ip_network(c), why) for c, why in said.items()), key=lambda r: -r[0].prefixlen)
         self._holding = cache(self._holding_of)
         self._naming = cache(self._naming_of)

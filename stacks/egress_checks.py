@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 
 from components import names, ranges
-from components.egress import BUILT_IN, MOST_EXCEPTIONS, AllowSpec, Egress, EgressSpec, left_of, of_stack, sealed
+from components.egress import MOST_EXCEPTIONS, AllowSpec, Egress, EgressSpec, left_of, of_stack, sealed
 from components.names import PROJECT
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import ClusterConfig
@@ -71,7 +71,7 @@ def _on_nodes(where: str, one: AllowSpec, cluster: ClusterConfig) -> Iterator[Pr
 
 def _fit(path: str, way_out: Egress) -> Iterator[Problem]:
     """Refuse what a policy cannot say: a whole family excepted from itself, or more than an object holds."""
-    for network in ranges.merged((*BUILT_IN, *way_out.closed)):
+    for network in way_out.all_closed:
         if network.prefixlen == 0:
             advice = "say `internetPorts: []` to close the internet"
             yield Problem(f"{path}.blockedCidrs", f"covers, with the other lists, every address of {network}; {advice}")

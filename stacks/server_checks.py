@@ -17,8 +17,7 @@ PATH = "platform.ssh.server"
 
 def server_of(raw: Raw) -> ServerSpec | None:
     """Give the server elsewhere that a stack file names; None where there is none, or where it is itself refused."""
-    platform: Any = raw.get("platform")
-    ssh = valid(FrpSpec, platform.get("ssh")) if isinstance(platform, Mapping) else None
+    ssh = valid(FrpSpec, _ssh(raw))
     return ssh.server if ssh else None
 
 
@@ -26,7 +25,7 @@ def server_problems(raw: Raw) -> Iterator[Problem]:
     """Yield what is wrong with the server elsewhere, its token, and the way to it."""
     server = server_of(raw)
     if server is None:
-        if "serverToken" in raw and not _said(raw):
+        if "serverToken" in raw and "server" not in _ssh(raw):
             yield Problem("serverToken", f"is for a tunnel server elsewhere, and there is no {PROJECT}:{PATH}")
         return
     if "serverToken" not in raw:
@@ -60,7 +59,8 @@ def _by_name(server: ServerSpec, raw: Raw) -> Iterator[Problem]:
             yield Problem(f"{path}.internetPorts", f"{server.address} is reached as a part of the internet; {advice}")
 
 
-def _said(raw: Raw) -> bool:
+def _ssh(raw: Raw) -> Mapping[str, Any]:
+    """Give what is said of SSH; nothing where it is of another shape, which its types refuse."""
     platform: Any = raw.get("platform")
     ssh = platform.get("ssh") if isinstance(platform, Mapping) else None
-    return isinstance(ssh, Mapping) and "server" in ssh
+    return ssh if isinstance(ssh, Mapping) else {}

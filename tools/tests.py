@@ -15,7 +15,7 @@ PHASES = {
     "rig": ["tests/rig"],
     "services": ["tests/services"],
     "images": ["tests/images"],
-    "main job": ["e2e"],
+    "end to end": ["e2e"],
 }
 
 

@@ -25,7 +25,8 @@ from tools.doctor.storage import storage
 from tools.doctor.versions import versions
 from tools.doctor.walls import CHECK, Trial, walls
 from tools.shell import ToolError, command, say
-from tools.stack.reading import LOCAL, read_stack
+from tools.stack.reading import read_stack
+from tools.stack.workspace import LOCAL
 
 CANNOT_ASK = 2
 

@@ -70,13 +70,25 @@ def prove(site: Site, *, table: bool = False) -> None:
 
     Raises ToolError when they do not, and when nobody can tell.
     """
-    started = time.monotonic()
+    with reached(site) as client:
+        try_walls(client, site, table=table)
+
+
+@contextmanager
+def reached(site: Site) -> Iterator[Client]:
+    """Connect to the cluster of *site*; one that does not answer is a ToolError: nobody knows of its walls."""
     try:
         client = cluster.connect(cluster.kubeconfig_path(site.kubeconfig), site.context)
         with cluster.answered():
-            verdict = _run(client, site)
+            yield client
     except cluster.UnreachableError as error:
         raise ToolError(f"nobody knows whether the walls hold: {error}") from None
+
+
+def try_walls(client: Client, site: Site, *, table: bool) -> None:
+    """Do what `prove` does on a cluster that is connected to."""
+    started = time.monotonic()
+    verdict = _run(client, site)
     if verdict.status or table:
         say(verdict.log.rstrip())
     if verdict.status:

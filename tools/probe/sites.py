@@ -2,7 +2,7 @@
 
 from stacks.resolve import Stack
 from tools.probe.drift import compare
-from tools.probe.fresh import Site, prove
+from tools.probe.fresh import Site, reached, try_walls
 from tools.stack.reading import read_stack
 
 
@@ -13,8 +13,10 @@ def prove_named(name: str, *, table: bool = False) -> None:
 
 def prove_stack(stack: Stack, *, table: bool = False) -> None:
     """See that the policies in the cluster are those of *stack*, then that they are enforced. Raises ToolError."""
-    compare(site_of(stack), stack)
-    prove(site_of(stack), table=table)
+    site = site_of(stack)
+    with reached(site) as client:
+        compare(client, stack)
+        try_walls(client, site, table=table)
 
 
 def site_of(stack: Stack) -> Site:

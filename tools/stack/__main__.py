@@ -10,9 +10,8 @@ from tools.shell import ToolError, command, say
 from tools.stack import local
 from tools.stack.client import write_client_files
 from tools.stack.engine import PACK, REPOSITORY, Engine
-from tools.stack.workspace import Workspace
+from tools.stack.workspace import LOCAL, Workspace
 
-LOCAL = "local"
 STACKS = REPOSITORY / "stacks"
 
 

@@ -3,17 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from components.names import PROJECT
 from stacks.load import SECRETS, parse
 from stacks.problems import RefusedError
 from stacks.resolve import Stack
 from tools.shell import ToolError
 from tools.stack.engine import REPOSITORY
-from tools.stack.workspace import Workspace
-
-LOCAL = "local"
+from tools.stack.local import template
+from tools.stack.workspace import LOCAL, Config, Workspace
 
 PLACEHOLDER = "not-read-" * 8
 """Stands for a value that only the engine can decrypt; long enough for a stack's secret."""
@@ -29,7 +26,13 @@ def read_stack(name: str) -> Stack:
 
 def read_file(path: Path, name: str) -> Stack:
     """Give the stack called *name* as the file at *path* has it. Raises ToolError."""
-    said = _values(path)
+    return stack_from(template(path), name)
+
+
+def stack_from(config: Config, name: str) -> Stack:
+    """Give the stack called *name* that *config* describes. Raises ToolError with every problem of it."""
+    prefix = f"{PROJECT}:"
+    said = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
     later = {key: PLACEHOLDER for key in _needed(said) if key not in said}  # set by `pulumi config set --secret`
     encrypted = {*later, *(key for key in SECRETS if _is_encrypted(said.get(key)))}
     raw = {**later, **{key: _plain(value) for key, value in said.items()}}
@@ -55,18 +58,6 @@ def stack_file(name: str) -> Path:
         known = sorted(one.stem.removeprefix("Pulumi.") for one in folder.glob("Pulumi.*.yaml"))
         raise ToolError(f"there is no stacks/{path.name}; there are stacks {', '.join(known)}")
     return path
-
-
-def _values(path: Path) -> dict[str, Any]:
-    try:
-        read = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise ToolError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    config = read.get("config") if isinstance(read, dict) else None
-    if not isinstance(config, dict):
-        raise ToolError(f"{path} is no stack file: it needs a table `config:` with the keys of {PROJECT}")
-    prefix = f"{PROJECT}:"
-    return {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
 
 
 def _needed(said: dict[str, Any]) -> tuple[str, ...]:

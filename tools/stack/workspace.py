@@ -18,6 +18,9 @@ from tools.stack.engine import REPOSITORY, Engine
 
 HEADER = "# Written by `make up` from {source}: edit that file, this one is written anew each time.\n"
 
+LOCAL = "local"
+"""The stack that has a rig of its own."""
+
 Config = dict[str, Any]
 """A stack file: ``config`` and ``encryptionsalt``."""
 
@@ -27,7 +30,7 @@ class Workspace:
     """Where a stack on a rig keeps what belongs to it alone; never in git."""
 
     folder: Path = REPOSITORY / ".local"
-    stack: str = "local"
+    stack: str = LOCAL
     source: Path = REPOSITORY / "stacks" / "Pulumi.local.yaml"
     """The stack file that people edit."""
 

@@ -6,7 +6,7 @@ from ipaddress import ip_address, ip_network
 from typing import Any, Final, NamedTuple
 
 from components import names
-from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA
+from policy.baseline import BLOCKED, METADATA
 from policy.ends import Address, End, Pod
 from policy.rules import Network
 from stacks.resolve import Stack
@@ -14,15 +14,13 @@ from tools.walls.site import Addresses, Site
 
 TCP, UDP = "TCP", "UDP"
 
-COMPONENT: Final = "app.kubernetes.io/component"
-
 UNLISTED: Final[Mapping[str, tuple[int, ...]]] = {"unit": (names.SSHD_PORT,), "frps": (7500,)}
 """Ports beside those that a container names: sshd in a unit, and where frps would have its dashboard."""
 
 OTHER_PORT: Final = 9
 """A port that nothing listens on (discard): closed walls are closed for it too."""
 
-DNS_PORT, DNS_METRICS, KUBELET, API_PORT, API_SERVICE_PORT = 53, 9153, 10250, 6443, 443
+DNS_METRICS, API_PORT, API_SERVICE_PORT = 9153, 6443, 443
 
 WEB: Final = ((TCP, 443), (UDP, 443))
 """What is tried of a whole range: a policy without ports is the same for all of them."""
@@ -61,7 +59,7 @@ class Place:
 
 def component(pod: Pod) -> str:
     """Say what a pod is for: the component it is labelled as, or its own name."""
-    said = pod.labels[COMPONENT].value
+    said = pod.labels[names.COMPONENT_LABEL].value
     return said if isinstance(said, str) else pod.name
 
 
@@ -73,7 +71,7 @@ def places(stack: Stack, pods: Sequence[Pod], dns: Pod, site: Site) -> list[Plac
         *_cluster(stack, dns, site),
         *_node_ports(stack, pods, site),
         *_metadata(),
-        *_ranges("blocked", {**BLOCKED_V4, **BLOCKED_V6}),
+        *_ranges("blocked", BLOCKED),
         *_ranges("site", site_ranges(stack)),
         *_holes(stack),
         *_outside(stack),
@@ -161,17 +159,19 @@ def _cluster(stack: Stack, dns: Pod, site: Site) -> Iterator[Place]:
         yield from _each("cluster DNS", "its pods", address, [*ports, (TCP, DNS_METRICS)], dns)
     for address in site.dns_service:
         for protocol in (UDP, TCP):
-            ways = (Way(dns, numbers[0]), Way(dns, numbers[0], (address, DNS_PORT)))
-            yield Place("cluster DNS", "its Service", address, protocol, DNS_PORT, ways)
+            ways = (Way(dns, numbers[0]), Way(dns, numbers[0], (address, names.DNS_PORT)))
+            yield Place("cluster DNS", "its Service", address, protocol, names.DNS_PORT, ways)
     for address in map(ip_address, stack.config.cluster.dns.addresses):
-        yield from _each("cluster DNS", "address in cluster.dns", address, [(UDP, DNS_PORT), (TCP, DNS_PORT)])
+        yield from _each(
+            "cluster DNS", "address in cluster.dns", address, [(UDP, names.DNS_PORT), (TCP, names.DNS_PORT)]
+        )
     for service, node in zip(site.api_service, site.nodes, strict=False):
         ways = (Way(node, API_PORT), Way(service, API_SERVICE_PORT))
         yield Place("API server", "its Service", service, TCP, API_SERVICE_PORT, ways)
     for address in (*_firsts(stack.config.cluster.api_server_cidrs), *site.nodes):
         yield from _each("API server", "by address", address, [(TCP, API_PORT), (TCP, API_SERVICE_PORT)])
     for address in site.nodes:
-        yield from _each("node", "kubelet", address, [(TCP, KUBELET)])
+        yield from _each("node", "kubelet", address, [(TCP, names.KUBELET_PORT)])
 
 
 def _node_ports(stack: Stack, pods: Sequence[Pod], site: Site) -> Iterator[Place]:
@@ -185,7 +185,7 @@ def _node_ports(stack: Stack, pods: Sequence[Pod], site: Site) -> Iterator[Place
 
 def _metadata() -> Iterator[Place]:
     for cidr, whose in METADATA.items():
-        address, ports = ip_network(cidr)[0], [(TCP, 80), (TCP, 443), (UDP, DNS_PORT)]
+        address, ports = ip_network(cidr)[0], [(TCP, 80), (TCP, 443), (UDP, names.DNS_PORT)]
         yield from _each("metadata", f"{address} of {whose}", address, ports)
 
 

@@ -4,15 +4,12 @@ from ipaddress import IPv4Network
 
 from typing_extensions import override
 
-from stacks.load import parse
-from stacks.problems import RefusedError
 from stacks.resolve import Stack
 from tools.rig import Rig
 from tools.rig.network import Network
-from tools.shell import ToolError
 from tools.stack.local import IMAGES, overlay, template
-from tools.stack.reading import LOCAL, PLACEHOLDER, read_stack
-from tools.stack.workspace import Workspace
+from tools.stack.reading import read_stack, stack_from
+from tools.stack.workspace import LOCAL, Workspace
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBDsU6Oa76eYXF5z5bHza/dc58c1UFQHxGcF6sH0frY nobody"
 """Stands for the demo key; nobody has its other half."""
@@ -46,8 +43,4 @@ def nominal(workspace: Workspace) -> Stack:
 def _on(rig: Rig, workspace: Workspace) -> Stack:
     images = {name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in IMAGES}
     said = overlay(template(workspace.source), rig, images, KEY)
-    raw = {key.removeprefix("gpu-runtime:"): value for key, value in said.items()} | {"secret": PLACEHOLDER}
-    try:
-        return Stack(parse(raw, {"gpu-runtime:secret"}), workspace.stack)
-    except RefusedError as error:
-        raise ToolError(str(error)) from None
+    return stack_from(said, workspace.stack)
