@@ -10,6 +10,7 @@ from lightkube.resources.core_v1 import Node
 from components import ranges
 from components.cluster_view import View
 from components.model import Network
+from components.wording import shortened
 from policy.baseline import BLOCKED
 
 SHOWN = 5
@@ -47,9 +48,8 @@ def _inside(one: Network, walls: list[Network]) -> bool:
 
 
 def _advice(key: str, found: list[Network]) -> str:
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     return (
-        f"add {', '.join(ranges.texts(found[:SHOWN]))}{more}, or the whole range that the cluster takes them from: "
+        f"add {shortened(ranges.texts(found), SHOWN)}, or the whole range that the cluster takes them from: "
         f"addresses of {WHOSE[key]} that no list has, so that tenants would reach them as internet"
     )
 

@@ -10,6 +10,7 @@ from functools import cache
 import pulumi
 
 from components.model import Manifest
+from components.wording import shortened
 
 RESTART = "RESTART"
 """Environment variable that names the units that may restart: ``trainer.lab-a,notebook.lab-b`` or ``all``."""
@@ -50,11 +51,9 @@ def refusal(alias: str, old: Manifest, new: Manifest, allowed: str) -> str | Non
     fields = list(dict.fromkeys(differences(old["spec"]["template"], new["spec"]["template"])))
     if not fields or may_restart(alias, allowed):
         return None
-    shown = ", ".join(fields[:MAX_FIELDS]) + (
-        f" and {len(fields) - MAX_FIELDS} more" if len(fields) > MAX_FIELDS else ""
-    )
     return (
-        f"unit {alias} would be restarted, and the work in it ended, by a change of its pod template: {shown}. "
+        f"unit {alias} would be restarted, and the work in it ended, by a change of its pod template: "
+        f"{shortened(fields, MAX_FIELDS)}. "
         f"Allow it with {RESTART}={alias} (or {RESTART}=all) in the environment, or take the change back."
     )
 

@@ -11,6 +11,7 @@ from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
 
 from components.cluster import answered
 from components.model import Manifest
+from components.wording import shortened
 from stacks.resolve import Stack
 from tools.doctor.findings import Finding, fail, ok, warn
 from tools.shell import HEARTBEAT_SECONDS, say
@@ -101,8 +102,7 @@ def rights(stack: Stack, allowed: Allowed) -> Iterator[Finding]:
 def _judged(missing: list[Right], asked: int) -> Finding:
     if not missing:
         return ok(CHECK, f"you may do all that the stack needs ({asked} verbs on kinds)")
-    more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-    said = f"you may not {', '.join(right.text for right in missing[:SHOWN])}{more}"
+    said = f"you may not {shortened([right.text for right in missing], SHOWN)}"
     if {right.resource for right in missing} <= NICE:
         return warn(CHECK, said, "get that right too: without it a failure tells less")
     return fail(CHECK, said, "get a role that may; it needs no right on nodes")

@@ -17,6 +17,7 @@ from lightkube.resources.core_v1 import Event, Pod
 from lightkube.types import CascadeType
 
 from components import cluster, names
+from components.wording import shortened
 from tools.shell import HEARTBEAT_SECONDS, ToolError, say
 
 LABELS: dict[str, Any] = names.component_selector("probe")
@@ -100,10 +101,9 @@ def refusal(verdict: Verdict) -> str:
     """Say in one sentence what is wrong, and what to do."""
     wrong: dict[str, str] = verdict.summary.get("wrong", {})
     if opened := [name for name, found in wrong.items() if found == "open"]:
-        more = f" and {len(opened) - SHOWN} more" if len(opened) > SHOWN else ""
         return (
-            f"policies are not enforced on this cluster: {', '.join(opened[:SHOWN])}{more} answer a pod in a tenant's "
-            "walls; look after the network plugin, or install one that enforces NetworkPolicy, and run again"
+            f"policies are not enforced on this cluster: {shortened(opened, SHOWN)} answer a pod in a "
+            "tenant's walls; look after the network plugin, or install one that enforces NetworkPolicy, and run again"
         )
     if wrong:
         return (
