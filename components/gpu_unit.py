@@ -67,7 +67,7 @@ def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name
 def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
     """Build the objects of a unit."""
     made = {**_walls(unit), "deployment": _deployment(unit), "budget": _budget(unit)}
-    if unit.spec.ports:
+    if unit.spec.ports or unit.spec.ssh:
         made["service"] = _service(unit)
     if unit.spec.ssh:
         keys = {"authorized_keys": "".join(f"{key}\n" for key in unit.spec.ssh.authorized_keys)}
@@ -140,12 +140,15 @@ def unit_template(unit: Unit) -> Manifest:
 
 
 def _service(unit: Unit) -> Manifest:
+    """Say that the unit exists, and under which host: the gate admits no other; without ports it leads nowhere."""
     ports = [{"name": p.name, "port": p.port, "targetPort": p.port, "protocol": "TCP"} for p in unit.spec.ports]
+    host = {names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {}
+    address = {"ports": ports} if ports else {"clusterIP": "None"}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _meta(unit, annotations=SKIP_AWAIT),
-        "spec": {"type": "ClusterIP", "selector": _selector(unit), "ports": ports},
+        "metadata": _meta(unit, annotations={**SKIP_AWAIT, **host}),
+        "spec": {"type": "ClusterIP", "selector": _selector(unit), **address},
     }
 
 

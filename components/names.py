@@ -12,6 +12,9 @@ TENANT_LABEL = f"{PROJECT}/tenant"
 OWNER_LABEL = f"{PROJECT}/owner"
 FLAVOR_LABEL = f"{PROJECT}/flavor"
 
+HOST_ANNOTATION = f"{PROJECT}/host"
+"""On a unit's Service: the host that the unit may announce; too long for a label."""
+
 SSHD_PORT = 2222
 """sshd inside a unit: unprivileged, so above 1024."""
 

@@ -145,6 +145,26 @@ def test_a_unit_without_ssh_has_no_way_in() -> None:
     assert not [name for name in made if name.startswith("walls")]
 
 
+def service(**spec: Any) -> Any:
+    """Give the Service of a unit, or None where it has none."""
+    return unit_manifests(a_unit(**spec), SECRETS).get("service")
+
+
+def test_a_unit_with_ssh_is_seen_by_its_service() -> None:
+    """The gate admits what has a Service that says its host; one without ports has no address and leads nowhere."""
+    for spec in ({"ports": ()}, FULL):
+        assert service(**spec)["metadata"]["annotations"]["gpu-runtime/host"] == "trainer.lab-a.ssh.example.com"
+    spec = service()["spec"]
+    assert (spec["clusterIP"], "ports" in spec) == ("None", False)
+    assert "clusterIP" not in service(**FULL)["spec"]
+
+
+def test_a_unit_without_ssh_announces_no_host() -> None:
+    """Without ssh there is a Service for its ports alone, and no host in it for anybody to announce."""
+    assert service(ssh=None) is None
+    assert "gpu-runtime/host" not in service(**FULL | {"ssh": None})["metadata"]["annotations"]
+
+
 def test_only_ports_exposed_to_the_tenant_are_open() -> None:
     """A port that says nothing is reached by nobody."""
     policy = unit_manifests(a_unit(**FULL), SECRETS)["walls-in"]["spec"]
