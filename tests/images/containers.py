@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -45,6 +45,16 @@ class Running:
         """Send a signal to process 1, as a kubelet does."""
         pid = self.namespaces.pid
         os.kill(int(Path(f"/proc/{pid}/task/{pid}/children").read_text()), number)
+
+    def kill(self) -> None:
+        """End process 1, and with it every process of the container.
+
+        To end its parent is not enough: the kernel forgets the signal for its death when a process gives up root.
+        """
+        if self.namespaces.poll() is None:
+            with suppress(ValueError, ProcessLookupError, FileNotFoundError):
+                self.signal(signal.SIGKILL)
+            self.namespaces.kill()
 
     def ends_with(self) -> int:
         """Wait for the end and return the exit status."""
@@ -145,10 +155,11 @@ class Pod:
             [*fresh, *enter], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         with process:
+            running = Running(process)
             try:
-                yield Running(process)
+                yield running
             finally:
-                process.kill()
+                running.kill()
 
 
 class Client:
