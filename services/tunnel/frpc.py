@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -30,6 +31,9 @@ LINE_LIMIT = 4096
 
 OWN_REQUESTS = ("http request: [/api/status]", "http response [/api/status]")
 """frpc logs each of our questions; nobody wants to read them."""
+
+COMPLAINT = re.compile(r"\[[WE]\] \[[^\]]*\] (?:\[[0-9a-f]*\] )?(?P<message>.*)")
+"""A line of frpc's log at level warning or error: level, place in the source, run id, message."""
 
 
 class Link(Enum):
@@ -70,6 +74,14 @@ class Frpc:
     look_due: float = 0.0
     link: Link = Link.UNKNOWN
     reason: str = field(default="", repr=False)
+    """Why the host was refused, in frps' words."""
+    complaint: str = field(default="", repr=False)
+    """The last thing that frpc warned of."""
+
+    @property
+    def why(self) -> str:
+        """Say why it stands as it does, empty where all is well."""
+        return self.reason or (self.complaint if self.link in (Link.DOWN, Link.UNKNOWN) else "")
 
     def look(self) -> Link:
         """Ask frpc how it stands; ``link`` and ``reason`` keep the answer."""
@@ -122,9 +134,9 @@ def start(program: Program, server: Server, wanted: Wanted) -> Frpc:
         env={},  # frpc takes a proxy from the environment and fills templates from it
         cwd=folder,
     )
-    hidden = (wanted.access.token, wanted.access.capability, admin.password)
-    threading.Thread(target=_pass_on, args=(process, server.name, hidden), daemon=True).start()
-    return Frpc(server, wanted, process, admin, folder)
+    frpc = Frpc(server, wanted, process, admin, folder)
+    threading.Thread(target=_pass_on, args=(frpc,), daemon=True).start()
+    return frpc
 
 
 def write_private(path: Path, text: str) -> None:
@@ -170,11 +182,21 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _pass_on(process: subprocess.Popen[str], server: str, hidden: tuple[str, ...]) -> None:
-    with cast("IO[str]", process.stdout) as lines:
+def _pass_on(frpc: Frpc) -> None:
+    hidden = (frpc.wanted.access.token, frpc.wanted.access.capability, frpc.admin.password)
+    with cast("IO[str]", frpc.process.stdout) as lines:
         while line := lines.readline(LINE_LIMIT):
-            if not any(own in line for own in OWN_REQUESTS):
-                event("frpc", server=server, line=without(line.rstrip(), hidden))
+            if any(own in line for own in OWN_REQUESTS):
+                continue
+            shown = without(line.rstrip(), hidden)
+            frpc.complaint = complaint_of(shown) or frpc.complaint
+            event("frpc", server=frpc.server.name, line=shown)
+
+
+def complaint_of(line: str) -> str:
+    """Give the message of a line at level W or E, without its time and place; empty for any other line."""
+    found = COMPLAINT.search(line)
+    return found["message"].strip() if found else ""
 
 
 def without(line: str, hidden: tuple[str, ...]) -> str:

@@ -28,6 +28,12 @@ SETTLED_SECONDS = 5.0
 FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0
 """Seconds before a server is tried again: at first, and at most."""
 
+SAY_SECONDS = 45.0
+"""Between lines that say how a server stands though nothing changed; readers count on one a minute."""
+
+BANNER_BYTES = 255
+"""The longest greeting of an SSH server (RFC 4253)."""
+
 
 def should_restart(frpc: Frpc, wanted: Wanted) -> bool:
     """Tell whether a running *frpc* must make way for one started with *wanted*.
@@ -57,6 +63,22 @@ class Retry:
         return wait
 
 
+@dataclass(frozen=True)
+class Word:
+    """What was last said of a server, which is what readers of the log believe until the next word."""
+
+    link: Link
+    reason: str
+    servers: tuple[str, ...]
+    """All servers of the list then."""
+    due: float
+    """When it is said again."""
+
+    def same(self, other: "Word") -> bool:
+        """Tell whether *other* says nothing new."""
+        return (self.link, self.reason, self.servers) == (other.link, other.reason, other.servers)
+
+
 @dataclass
 class Supervisor:
     """The tunnel: call ``run`` once."""
@@ -67,7 +89,13 @@ class Supervisor:
     running: dict[Server, Frpc] = field(default_factory=dict)
     retries: dict[Server, Retry] = field(default_factory=dict)
     wanted: Wanted | None = None
-    complaints: dict[str, str] = field(default_factory=dict)
+    complaints: dict[str, tuple[str, float]] = field(default_factory=dict)
+    said: dict[Server, Word] = field(default_factory=dict)
+    failed: dict[Server, str] = field(default_factory=dict)
+    """Why a server that has no frpc now has none."""
+    sshd: str = ""
+    """Why sshd does not greet; empty while it does."""
+    sshd_due: float = 0.0
     read_due: float = 0.0
 
     def run(self) -> None:
@@ -87,20 +115,45 @@ class Supervisor:
         self._bury(now)
         if now >= self.read_due:
             self.read_due = now + READ_SECONDS
-            self._read()
+            self._read(now)
         if self.wanted is None:
             return
         for server in set(self.running) - set(self.wanted.servers):
             self._end(server, "no longer wanted")
-            self.retries.pop(server, None)
+        for known in (self.retries, self.failed, self.said):
+            for server in set(known) - set(self.wanted.servers):
+                known.pop(server)
         for server in self.wanted.servers:
             self._keep(server, self.wanted, now)
+            self._tell(server, self.wanted, now)
 
-    def _read(self) -> None:
+    def _tell(self, server: Server, wanted: Wanted, now: float) -> None:
+        """Say how *server* stands where that is news, and every so often."""
+        before = self.said.get(server)
+        again = before is None or now >= before.due
+        if server in self.running and now >= self.sshd_due:
+            self._greet(now)
+        word = Word(*self._standing(server), tuple(one.name for one in wanted.servers), now + SAY_SECONDS)
+        if before and word.same(before) and not again:
+            return
+        self.said[server] = word
+        reason = {"reason": word.reason} if word.reason else {}
+        event("link", server=server.name, state=word.link.value, **reason, servers=word.servers)
+
+    def _standing(self, server: Server) -> tuple[Link, str]:
+        """Tell how *server* stands; announced is only what also leads to an sshd that greets."""
+        frpc = self.running.get(server)
+        if frpc is None:
+            return Link.DOWN, self.sshd or self.failed.get(server, "")
+        if frpc.link is Link.ANNOUNCED and self.sshd:
+            return Link.IDLE, self.sshd
+        return frpc.link, frpc.why or (self.sshd if frpc.link is Link.IDLE else "")
+
+    def _read(self, now: float) -> None:
         try:
             wanted = read_wanted(self.directory)
         except WantedError as error:
-            self._complain("waiting-for-files", str(error))
+            self._complain("waiting-for-files", str(error), now)
             return
         self.complaints.pop("waiting-for-files", None)
         if wanted != self.wanted:
@@ -129,25 +182,30 @@ class Supervisor:
     def _start(self, server: Server, wanted: Wanted, now: float) -> None:
         if now < self._retry(server).due:
             return
-        if not answers(self.program.local_port):
-            self._complain("waiting-for-sshd", f"nothing answers on 127.0.0.1:{self.program.local_port}")
+        self._greet(now)
+        if self.sshd:
+            self._complain("waiting-for-sshd", self.sshd, now)
             return
         self.complaints.pop("waiting-for-sshd", None)
         try:
             self.running[server] = start(self.program, server, wanted)
         except OSError as error:
+            self.failed[server] = f"frpc cannot be started: {error}"
             event("cannot-start", server=server.name, reason=str(error), retry=self._retry(server).failed(now))
             return
         event("started", server=server.name, address=f"{server.address}:{server.port}", host=wanted.unit.host)
 
     def _look(self, frpc: Frpc) -> None:
         before = frpc.link
-        if frpc.look() is before:
-            return
-        reason = {"reason": frpc.reason} if frpc.reason else {}
-        event("link", server=frpc.server.name, link=frpc.link.value, before=before.value, **reason)
-        if frpc.link is Link.ANNOUNCED:
+        if frpc.look() is not before and frpc.link is Link.ANNOUNCED:
+            self.sshd_due = 0.0
             self.retries.pop(frpc.server, None)
+            self.failed.pop(frpc.server, None)
+
+    def _greet(self, now: float) -> None:
+        """Look whether sshd greets: seldom while it does, for each look makes it fork."""
+        self.sshd = unanswered(self.program.local_port)
+        self.sshd_due = now + (LOOK_SECONDS if self.sshd else SAY_SECONDS)
 
     def _end(self, server: Server, reason: str) -> None:
         self.running.pop(server).end()
@@ -159,22 +217,31 @@ class Supervisor:
             code = frpc.process.poll()
             if code is not None:
                 del self.running[server]
+                self.failed[server] = frpc.complaint or f"frpc ended with {code}"
                 event("exited", server=server.name, code=code, retry=round(self._retry(server).failed(now), 2))
 
     def _retry(self, server: Server) -> Retry:
         return self.retries.setdefault(server, Retry())
 
-    def _complain(self, name: str, reason: str) -> None:
-        if self.complaints.get(name) != reason:  # said once, not once a round
-            self.complaints[name] = reason
+    def _complain(self, name: str, reason: str, now: float) -> None:
+        before, due = self.complaints.get(name, ("", 0.0))
+        if before != reason or now >= due:  # not once a round
+            self.complaints[name] = reason, now + SAY_SECONDS
             event(name, reason=reason)
 
 
-def answers(port: int) -> bool:
-    """Tell whether something accepts connections on loopback's *port*."""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.5):
-        return True
-    return False
+def unanswered(port: int) -> str:
+    """Say why no SSH server greets on loopback's *port*; empty where one does."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 0.5) as connection, connection.makefile("rb") as lines:
+            greeting = lines.readline(BANNER_BYTES)
+    except ConnectionRefusedError:
+        return f"sshd is not up: nothing answers on 127.0.0.1:{port}"
+    except OSError as error:
+        return f"sshd does not greet on 127.0.0.1:{port}: {error}"
+    if greeting.startswith(b"SSH-"):
+        return ""
+    return f"no SSH server greets on 127.0.0.1:{port}, but {greeting.decode(errors='replace').strip()!r:.80}"
 
 
 def reap_orphans(ours: set[int]) -> None:
