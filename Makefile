@@ -11,7 +11,7 @@ VENV := .venv/bin
 
 STACK ?= local
 
-.PHONY: help up down preview ssh-config doctor walls walls-probe images policy init lock check test e2e golden toolchain clean bench
+.PHONY: help up down preview ssh-config status doctor walls walls-probe images policy init lock check test e2e golden toolchain clean bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -35,6 +35,9 @@ preview: init ## show what `make up` would change
 
 ssh-config: init ## print the ssh_config of the stack's units
 	@$(VENV)/python -m tools.stack ssh-config --stack $(STACK)
+
+status: init ## what each unit of a stack does, whether a login to it works, and why not (JSON=1: for programs)
+	@$(VENV)/python -m tools.status --stack $(STACK) $(if $(JSON),--json)
 
 walls: init ## print who reaches whom in a stack, computed from its policies (WHY=1: with reasons, JSON=1: for programs)
 	@$(VENV)/python -m tools.walls --stack $(STACK) $(if $(WHY),--why) $(if $(JSON),--json)

@@ -5,6 +5,7 @@ look off, for rendering and tests.
 """
 
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ OFFLINE = "GPU_RUNTIME_OFFLINE"
 
 TIMEOUT_SECONDS = 10
 """For one answer; an API server that takes longer is as good as unreachable."""
+
+
+ONE_AT_A_TIME = threading.Lock()
+"""Held by who asks while the engine runs: the client's decoder crashes the process when two threads decode at once."""
 
 
 class UnreachableError(Exception):

@@ -22,6 +22,9 @@ from status.objects import (
     terminated,
 )
 
+NOT_READ = "NotRead"
+"""Reason of an SSH state that nobody knows, since the evidence was not asked for or may not be seen."""
+
 
 class Phase(Enum):
     """What a unit does."""
@@ -218,7 +221,7 @@ def ssh_of(seen: Seen, verdict: Verdict) -> SshVerdict:
     if not running(seen.pod, UNIT):
         return SshVerdict(Ssh.PENDING, verdict.reason, verdict.message)
     if seen.log is None:
-        return SshVerdict(Ssh.PENDING, "NoEvidence", "the log of its container `tunnel` was not read")
+        return SshVerdict(Ssh.PENDING, NOT_READ, "the log of its container `tunnel` was not read")
     return _by_links(evidence(seen.log))
 
 

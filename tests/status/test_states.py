@@ -261,7 +261,7 @@ LOGINS: dict[str, tuple[Seen, Ssh, str, str]] = {
         "NoEvidence",
         "token: not there",
     ),
-    "not read": (Seen(deployment(), (pod(*UP),)), Ssh.PENDING, "NoEvidence", "was not read"),
+    "not read": (Seen(deployment(), (pod(*UP),)), Ssh.PENDING, "NotRead", "was not read"),
     "noise": (up("panic: no JSON", "[]", '"link"', '{"event": "link"}', *TWO), Ssh.REACHABLE, "Announced", ""),
     "image": (
         starting(container("tunnel", RUNNING), container("unit", waiting("ImagePullBackOff", BACK_OFF)), log=TWO),

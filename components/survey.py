@@ -1,0 +1,177 @@
+"""What the cluster says of a stack's units, read with the deployer's rights: a few lists, and logs where asked."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+from lightkube import Client
+from lightkube.resources.apps_v1 import Deployment
+from lightkube.resources.batch_v1 import Job
+from lightkube.resources.core_v1 import Event, PersistentVolumeClaim, Pod
+from status.evidence import LINES, MINUTES_SECONDS
+from status.objects import TUNNEL, Object, Seen, running
+from status.states import Phase, State, state_of
+
+from components import cluster, names
+from components.cluster_view import PAGE
+
+EVERYWHERE = "*"
+
+WELL = frozenset({Phase.READY, Phase.STOPPED, Phase.EXITED, Phase.ABSENT})
+"""Phases of which no event tells more."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """Where a unit is."""
+
+    namespace: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A unit, what the cluster says of it, and what follows."""
+
+    place: Place
+    seen: Seen
+    state: State
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The cluster's word on a stack's units, by place; ask for their states with ``states``."""
+
+    deployments: Mapping[Place, list[Object]]
+    pods: Mapping[Place, list[Object]]
+    claims: Mapping[str, list[Object]]
+    """By namespace, like the jobs."""
+    jobs: Mapping[str, list[Object]]
+
+    def seen(self, place: Place) -> Seen:
+        """Give what is known of one unit without its events and its log."""
+        return Seen(
+            deployment=next(iter(self.deployments.get(place, ())), None),
+            pods=tuple(self.pods.get(place, ())),
+            claims=tuple(self.claims.get(place.namespace, ())),
+            jobs=tuple(self.jobs.get(place.namespace, ())),
+        )
+
+
+def survey(client: Client, owner: str, namespaces: Iterable[str]) -> Survey:
+    """List what stack *owner* has: in the whole cluster, or where that may not be listed in its *namespaces*.
+
+    Four questions, however many units there are. Raises what the client raises; see ``cluster.answered``.
+    """
+    within = sorted(set(namespaces))
+    ours = {names.OWNER_LABEL: owner}
+
+    def listed(kind: Any, component: str) -> Iterator[Object]:
+        return _listed(client, kind, within, {**ours, names.COMPONENT_LABEL: component})
+
+    return Survey(
+        deployments=_by(_place, listed(Deployment, "unit")),
+        pods=_by(_place, listed(Pod, "unit")),
+        claims=_by(_namespace, listed(PersistentVolumeClaim, "storage")),
+        jobs=_by(_namespace, listed(Job, "prepare")),
+    )
+
+
+def states(client: Client, found: Survey, places: Iterable[Place], *, logs: bool = True) -> Iterator[Judged]:
+    """Judge the units at *places*; events of namespaces with trouble, logs (if *logs*) of units that run with SSH."""
+    events: dict[str, tuple[Object, ...]] = {}
+    for place in places:
+        seen = found.seen(place)
+        if state_of(seen).unit.phase not in WELL and place.namespace not in events:
+            events[place.namespace] = events_in(client, place.namespace)
+        whole = Seen(
+            deployment=seen.deployment,
+            pods=seen.pods,
+            events=events.get(place.namespace, ()),
+            claims=seen.claims,
+            jobs=seen.jobs,
+            log=tunnel_log(client, place.namespace, seen) if logs else None,
+        )
+        yield Judged(place, whole, state_of(whole))
+
+
+@dataclass
+class Looker:
+    """Looks again and again at the units of one stack, through one connection that is made when first needed."""
+
+    kubeconfig: str
+    context: str
+    owner: str
+    client: Client | None = None
+
+    def __call__(self, places: Iterable[Place], *, logs: bool) -> list[Judged]:
+        """Judge the units at *places*. Raises UnreachableError when the cluster does not answer."""
+        wanted = list(places)
+        with cluster.ONE_AT_A_TIME, cluster.answered():
+            self.client = self.client or cluster.connect(self.kubeconfig, self.context)
+            found = survey(self.client, self.owner, (place.namespace for place in wanted))
+            return list(states(self.client, found, wanted, logs=logs))
+
+
+def events_in(client: Client, namespace: str) -> tuple[Object, ...]:
+    """Give the events of a namespace's pods; none where they may not be listed."""
+    of_pods: dict[str, Any] = {"involvedObject.kind": "Pod"}
+    try:
+        return tuple(e.to_dict() for e in client.list(Event, namespace=namespace, fields=of_pods, chunk_size=PAGE))
+    except httpx2.HTTPStatusError as error:
+        if error.response.status_code != httpx2.codes.FORBIDDEN:
+            raise
+        return ()
+
+
+def tunnel_log(client: Client, namespace: str, seen: Seen) -> tuple[str, ...] | None:
+    """Give what a unit's tunnel client said lately, nothing where there is none; None where it may not be read."""
+    if not seen.has_ssh or seen.pod is None or not running(seen.pod, TUNNEL):
+        return ()
+    try:
+        lines = client.log(
+            str(seen.pod["metadata"]["name"]),
+            namespace=namespace,
+            container=TUNNEL,
+            since=MINUTES_SECONDS,
+            tail_lines=LINES,
+            newlines=False,
+        )
+        return tuple(lines)
+    except httpx2.HTTPStatusError as error:
+        if error.response.status_code == httpx2.codes.FORBIDDEN:
+            return None
+        if error.response.status_code >= httpx2.codes.INTERNAL_SERVER_ERROR:
+            raise
+        return ()  # it went, or is not there yet
+
+
+def _listed(client: Client, kind: Any, namespaces: list[str], labels: names.Labels) -> Iterator[Object]:
+    selector: dict[str, Any] = dict(labels)
+    try:
+        found = list(client.list(kind, namespace=EVERYWHERE, labels=selector, chunk_size=PAGE))
+    except httpx2.HTTPStatusError as error:
+        if error.response.status_code != httpx2.codes.FORBIDDEN:
+            raise
+        found = [
+            one
+            for namespace in namespaces
+            for one in client.list(kind, namespace=namespace, labels=selector, chunk_size=PAGE)
+        ]
+    return (one.to_dict() for one in found)
+
+
+def _place(one: Object) -> Place:
+    return Place(one["metadata"]["namespace"], one["metadata"]["labels"]["app.kubernetes.io/instance"])
+
+
+def _namespace(one: Object) -> str:
+    return str(one["metadata"]["namespace"])
+
+
+def _by(key: Any, objects: Iterable[Object]) -> dict[Any, list[Object]]:
+    found: dict[Any, list[Object]] = {}
+    for one in objects:
+        found.setdefault(key(one), []).append(one)
+    return found

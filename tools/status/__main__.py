@@ -1,0 +1,51 @@
+"""``python -m tools.status --stack X [--json]``: what each unit of a stack does, and whether a login to it works.
+
+Exit status: 0 whatever state the units are in; 1 when the stack file cannot be read or the cluster cannot be asked.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator
+
+from tools.shell import HEARTBEAT_SECONDS, command, say
+from tools.stack.asking import asked
+from tools.stack.reading import read_stack
+from tools.stack.workspace import LOCAL
+from tools.status.rows import Row, rows, table
+
+
+def main() -> None:
+    """Do what the command line says."""
+    arguments = _parser().parse_args()
+    stack = read_stack(arguments.stack)
+    with asked(stack) as client:
+        found = _watched(rows(client, stack))
+        if arguments.json:
+            for row in found:
+                print(json.dumps(row.plain))
+        else:
+            print(table(found))
+
+
+def _watched(found: Iterable[Row]) -> Iterator[Row]:
+    """Say how far it is, every few seconds."""
+    said = time.monotonic()
+    for count, row in enumerate(found):
+        if time.monotonic() - said > HEARTBEAT_SECONDS:
+            said = time.monotonic()
+            say(f"{count} units looked at")
+        yield row
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.status", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--stack", default=LOCAL, help="stack to look at (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="one JSON object per unit and line")
+    return parser
+
+
+if __name__ == "__main__":
+    command(main)
