@@ -133,6 +133,7 @@ def unit_template(unit: Unit) -> Manifest:
             ephemeral=flavor.ephemeral,
             username=spec.ssh.username if spec.ssh else None,
             home=spec.home_dir,
+            hold=spec.hold,
         )
     )
     template["spec"].update(placement(unit.name, spec, flavor))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from components import names
 from components.bundle import ACCOUNTS, BUNDLE_DIR, LAUNCH, NO_GPU, SETUP_RESOURCES, copy_container, mount
 from components.bundle import VOLUME as BUNDLE_VOLUME
+from components.exit_code import exit_container, exit_mount, exit_volume, hold_env
 from components.model import Manifest, Resources, RunAs, bytes_of, requirements
 from policy.baseline import POD_DEFAULTS, container_security, pod_security, shm_mount, shm_volume
 
@@ -76,18 +77,21 @@ class UnitPod:
     """Login name; None for a unit without SSH."""
     home: str
     """The home directory."""
+    hold: int | None
+    """Hold the container when the program has ended, but not with an error within so many seconds; None: never."""
 
 
 def pod_template(pod: UnitPod) -> Manifest:
     """Build the template: prepare the bundle, announce the host, run the user's program."""
     ssh = [_tunnel_container(pod)] if pod.username else []
+    held = [exit_container(pod.bundle_image)] if pod.hold is not None else []
     spec = {
         **POD_DEFAULTS,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "hostname": pod.name,
         "terminationGracePeriodSeconds": pod.grace,
         "securityContext": pod_security(pod.run_as.uid, pod.run_as.gid),
-        "initContainers": [copy_container(pod.bundle_image), _accounts_container(pod), *ssh],
+        "initContainers": [copy_container(pod.bundle_image), _accounts_container(pod), *ssh, *held],
         "containers": [_unit_container(pod)],
         "volumes": list(_volumes(pod)),
     }
@@ -127,12 +131,13 @@ def _unit_container(pod: UnitPod) -> Manifest:
     extra = {"ephemeral-storage": pod.ephemeral} if pod.ephemeral else {}
     gpus = {resource: str(count) for resource, count in pod.gpus}
     said = [{"name": name, "value": value} for name, value in pod.env]
+    hold = [hold_env(pod.hold)] if pod.hold is not None else []
     container: Manifest = {
         "name": "unit",
         "image": pod.image,
         "imagePullPolicy": "IfNotPresent",
         "command": LAUNCH,
-        "env": [*_platform_login(pod), *_platform_env(pod), *said, *_secret_env(pod)],
+        "env": [*_platform_login(pod), *hold, *_platform_env(pod), *said, *_secret_env(pod)],
         "resources": pod.resources.requirements(**extra, **gpus),
         "securityContext": container_security(read_only_root=False),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -184,6 +189,8 @@ def _unit_mounts(pod: UnitPod) -> Iterable[Manifest]:
     if pod.username:
         yield mount("host-key", HOST_KEY_DIR, read_only=True)
         yield mount("keys", KEYS_DIR, read_only=True)
+    if pod.hold is not None:
+        yield exit_mount()
     for at in pod.mounts:
         yield mount(at.claim, at.path, read_only=at.read_only)
 
@@ -202,6 +209,8 @@ def _volumes(pod: UnitPod) -> Iterable[Manifest]:
         yield {"name": "keys", "configMap": {"name": names.unit_keys(pod.name), "defaultMode": 0o444}}
         yield {"name": "tunnel", "secret": {"secretName": names.unit_tunnel(pod.name), "defaultMode": 0o440}}
         yield {"name": "tunnel-state", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
+    if pod.hold is not None:
+        yield exit_volume()
 
 
 def _claim_volume(name: str, claim: str) -> Manifest:

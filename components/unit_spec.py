@@ -44,6 +44,9 @@ Duration = Annotated[str, matching(re.compile(r"[1-9][0-9]{0,5}[smh]"), "must be
 LONGEST_GRACE = 3600
 """Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
 
+LONGEST_START = 3600
+"""Seconds: whoever waits for a program to fail at its start waits no longer than an hour."""
+
 SYSTEM_TREES = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var/run")
 """Nothing may be mounted at or below these: it would hide what the image or the platform has there."""
 
@@ -116,6 +119,10 @@ class UnitSpec(Model):
     """In place of the flavor's."""
     user_namespace: StrictBool = False
     """True: the uids of the pod are none of the node's, where the cluster can."""
+    after_exit: Literal["hold", "restart"] | None = None
+    """When the program has ended: keep its container, or start it again. None: hold with SSH, restart without."""
+    start_seconds: Annotated[int, Field(ge=0, le=LONGEST_START)] = 10
+    """An error so soon after the start is never held."""
     disruption: Literal["block", "allow"] = "block"
     running: StrictBool = True
     timeout: Duration = "10m"
@@ -124,6 +131,12 @@ class UnitSpec(Model):
     def home_dir(self) -> str:
         """Give the home directory, which is a volume in any image."""
         return f"/home/{self.ssh.username if self.ssh else 'user'}"
+
+    @property
+    def hold(self) -> int | None:
+        """Give the `start_seconds` of a unit that is held at its program's end; None where it is not, or has none."""
+        after = self.after_exit or ("hold" if self.ssh else "restart")
+        return self.start_seconds if after == "hold" and self.command else None
 
     @property
     def storages(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from components import names
+from components.exit_code import REQUESTS
 from components.flavor import Flavor
 from components.gpu_storage import ImagePrepare, StorageSpec
 from components.model import NAME_PATTERN, quantity
@@ -201,15 +202,13 @@ def _quota(view: View, tenant: str) -> Iterator[Problem]:
 def _wanted(view: View, tenant: str) -> dict[str, Decimal]:
     units = [unit for unit in view.units(tenant).values() if unit.running]
     flavors = [flavor for unit in units if (flavor := view.flavors.get(unit.flavor))]
-    tunnels = sum(1 for unit in units if unit.ssh)
+    sidecars = [TUNNEL_REQUESTS for unit in units if unit.ssh] + [REQUESTS for unit in units if unit.hold is not None]
     storages = [storage for storage in view.storages(tenant).values() if storage]
     prepares = [storage.prepare for storage in storages if storage.prepare]
     return {
         "gpus": Decimal(sum(flavor.devices for flavor in flavors)),
-        "cpu": _sum(f.cpu for f in flavors) + tunnels * quantity(TUNNEL_REQUESTS["cpu"]) + _largest(prepares, "cpu"),
-        "memory": _sum(f.memory for f in flavors)
-        + tunnels * quantity(TUNNEL_REQUESTS["memory"])
-        + _largest(prepares, "memory"),
+        "cpu": _sum(f.cpu for f in flavors) + _sum(s["cpu"] for s in sidecars) + _largest(prepares, "cpu"),
+        "memory": _sum(f.memory for f in flavors) + _sum(s["memory"] for s in sidecars) + _largest(prepares, "memory"),
         "storage": _sum(storage.size for storage in storages),
     }
 

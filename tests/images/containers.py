@@ -76,11 +76,13 @@ class Pod:
 
     folder: Path
     env: dict[str, str] = field(default_factory=lambda: {"PATH": "/usr/bin:/bin"})
+    uid: int = UID
+    read_only_root: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("image", "bundle", "run", "host", "keys", "home", "workspace"):
+        for name in ("image", "bundle", "run", "host", "keys", "home", "workspace", "exit"):
             self.path(name).mkdir(parents=True)
-        for name in ("bundle", "run", "home", "workspace"):
+        for name in ("bundle", "run", "home", "workspace", "exit"):
             os.chown(self.path(name), 0, GROUP)
             self.path(name).chmod(0o2775)
 
@@ -130,6 +132,7 @@ class Pod:
             "/etc/group": (bundle / "etc/group", "ro"),
             "/etc/profile.d/zz-gpu-runtime.sh": (bundle / "etc/profile.sh", "ro"),
             HOME: (self.path("home"), "rw"),
+            "/.gpu-runtime-exit": (self.path("exit"), "rw"),
         }
         with self.started([*UNDER_TINI, "/.gpu-runtime/libexec/launch", *command], mounts) as running:
             if self.env.get("GPU_RUNTIME_SSH_USER"):
@@ -146,10 +149,9 @@ class Pod:
     def started(self, argv: list[str], mounts: Mounts, root: Path | None = None) -> Iterator[Running]:
         """Start a container on the user's image (or *root*); at the end nothing of it is left."""
         places = {target: (str(source), mode) for target, (source, mode) in mounts.items()}
-        spec = {"root": str(root or self.path("image")), "mounts": places, "argv": argv, "env": self.env}
-        file = self.folder / "spec.json"
-        file.write_text(json.dumps(spec | {"uid": UID, "group": GROUP}))
-        enter = [sys.executable, "-S", "-E", str(Path(__file__).with_name("enter.py")), str(file)]
+        who = {"uid": self.uid, "group": GROUP, "read_only": self.read_only_root}
+        spec = who | {"root": str(root or self.path("image")), "mounts": places, "argv": argv, "env": self.env}
+        enter = [sys.executable, "-S", "-E", str(Path(__file__).with_name("enter.py")), json.dumps(spec)]
         fresh = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
         process = subprocess.Popen(
             [*fresh, *enter], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -1,4 +1,4 @@
-"""Become the first process of a container, as a kubelet under `restricted` would start it: enter.py SPEC.json.
+"""Become the first process of a container, as a kubelet under `restricted` would start it: enter.py SPEC.
 
 Runs as process 1 of fresh namespaces (see containers.py). It has no more rights afterwards than such a container: a
 user's uid, no capability in any set, no_new_privs.
@@ -62,13 +62,15 @@ def drop_rights(uid: int, group: int) -> None:
 
 def main() -> None:
     """Build the container's view and become its program."""
-    spec = json.loads(Path(sys.argv[1]).read_text())
+    spec = json.loads(sys.argv[1])
     root = Path(spec["root"])
     mount("--make-rprivate", "/")
     mount("--bind", root, root)
     kernel_folders(root)
     for target, (source, mode) in spec["mounts"].items():
         bind(Path(source), root / target.lstrip("/"), read_only=mode == "ro")
+    if spec["read_only"]:
+        mount("-o", "remount,bind,ro", root)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chroot(root)
     os.chdir("/")

@@ -99,7 +99,7 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
     ("change", "path", "advice"),
     [
         (at(f"{UNIT}.flavour", "h100"), f"{UNIT}.flavour", "did you mean 'flavor'?"),
-        (at(f"{UNIT}.gpus", 2), f"{UNIT}.gpus", "known here: args, command"),
+        (at(f"{UNIT}.gpus", 2), f"{UNIT}.gpus", "known here: afterExit, args, command"),
         (at("tenant", {}), "tenant", "did you mean 'tenants'?"),
         (at(f"{UNIT}.running", "no"), f"{UNIT}.running", "true or false, without quotes"),
         (at(f"{UNIT}.flavor", "a100"), f"{UNIT}.flavor", "'a100' is no flavor of this stack, which has h100, h100x8"),

@@ -52,15 +52,24 @@ def _copy_frp(into: Path) -> None:
         shutil.copy(program, into)
 
 
-OPENSSH_SOURCES = (ROOT / "images/ssh-bundle/openssh", ROOT / "images/ssh-bundle/as-given.c")
+OPENSSH_SOURCES = ROOT / "images/ssh-bundle/openssh"
+OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 
-OPENSSH = _from_debian("openssh", lambda into: debian.make_openssh(OPENSSH_SOURCES[0], into), *OPENSSH_SOURCES)
+OPENSSH = _from_debian("openssh", lambda into: debian.make_openssh(OPENSSH_SOURCES, into), OPENSSH_SOURCES)
+PROGRAMS = _from_debian(
+    "programs",
+    lambda into: debian.make_programs(OWN_SOURCES, into),
+    OWN_SOURCES,
+    OPENSSH_SOURCES / "musl-toolchain",
+)
 STATIC = _from_debian("static", debian.copy_static)
 DEBIAN = _from_debian("debian", debian.make_root)
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
 
 RECIPES: Mapping[str, Recipe] = {
-    "bundle": Recipe("images/ssh-bundle", "static sshd and tools, for any unit's container", (OPENSSH, STATIC)),
+    "bundle": Recipe(
+        "images/ssh-bundle", "static sshd and tools, for any unit's container", (OPENSSH, PROGRAMS, STATIC)
+    ),
     "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
     "gate": Recipe("services/gate", "admits tunnels", bases={"BASE": "python"}),
