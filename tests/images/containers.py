@@ -78,6 +78,8 @@ class Pod:
     env: dict[str, str] = field(default_factory=lambda: {"PATH": "/usr/bin:/bin"})
     uid: int = UID
     read_only_root: bool = False
+    volumes: dict[str, tuple[Path, str]] = field(default_factory=dict)
+    """More that the unit's own container mounts."""
 
     def __post_init__(self) -> None:
         for name in ("image", "bundle", "run", "host", "keys", "home", "workspace", "exit"):
@@ -133,6 +135,7 @@ class Pod:
             "/etc/profile.d/zz-gpu-runtime.sh": (bundle / "etc/profile.sh", "ro"),
             HOME: (self.path("home"), "rw"),
             "/.gpu-runtime-exit": (self.path("exit"), "rw"),
+            **self.volumes,
         }
         with self.started([*UNDER_TINI, "/.gpu-runtime/libexec/launch", *command], mounts) as running:
             if self.env.get("GPU_RUNTIME_SSH_USER"):

@@ -62,13 +62,6 @@ def make_openssh(recipe: Path, into: Path) -> None:
         step([recipe / "build", source, into], "openssh build")
 
 
-def make_programs(recipe: Path, into: Path) -> None:
-    """Fill *into* with our own static programs, by the script in folder *recipe*."""
-    toolchain.ensure_debian(*BUILD_PACKAGES)
-    with work_folder(into / "work") as work:
-        step([recipe / "build", work, into], "programs build")
-
-
 def copy_static(into: Path) -> None:
     """Fill *into* with Debian's static busybox, also as `sh`, and tini."""
     toolchain.ensure_debian("busybox-static", "tini")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tools import toolchain
 from tools.images import debian
+from tools.images.programs import make_programs
 from tools.images.store import key_of, key_of_files
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 OPENSSH = _from_debian("openssh", lambda into: debian.make_openssh(OPENSSH_SOURCES, into), OPENSSH_SOURCES)
 PROGRAMS = _from_debian(
     "programs",
-    lambda into: debian.make_programs(OWN_SOURCES, into),
+    lambda into: make_programs(OWN_SOURCES, into),
     OWN_SOURCES,
     OPENSSH_SOURCES / "musl-toolchain",
 )

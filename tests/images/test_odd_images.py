@@ -1,0 +1,133 @@
+"""Images, users and volumes as they come: a login works in all of them, and says why where nothing can."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.images.containers import HOME, Client, Pod
+
+BUSYBOX = "/.gpu-runtime/bin/busybox"
+SLEEP = (BUSYBOX, "sleep", "600")
+STRANGER = 21234
+
+
+@contextmanager
+def full(folder: Path, owner: int, size: str = "100k") -> Iterator[None]:
+    """Make *folder* a volume with no byte left."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},uid={owner},mode=0777", "full", folder], check=True)
+    try:
+        with (folder / "filler").open("wb", buffering=0) as filler:
+            while True:
+                try:
+                    filler.write(b"x" * 4096)
+                except OSError:
+                    break
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_any_uid(pod: Pod, keys: Path) -> None:
+    """A uid that no image has heard of has a name, a home and its volumes' group."""
+    pod.uid = STRANGER
+    with pod.main(*SLEEP) as running:
+        done = Client(keys, running).ssh("id -un; id -u; pwd; touch mine && stat -c %u mine")
+    assert done.stdout.split() == ["alice", str(STRANGER), HOME, str(STRANGER)]
+
+
+def test_a_read_only_root(pod: Pod, keys: Path, tmp_path: Path) -> None:
+    """Nothing of ours writes into the image's own file system; sessions and copies work without it."""
+    here = tmp_path / "here"
+    here.write_text("data")
+    pod.image_file("/etc/passwd", "root:x:0:0::/:/bin/sh\n")
+    pod.read_only_root = True
+    with pod.main(*SLEEP) as running:
+        client = Client(keys, running)
+        assert client.ssh("touch /new; id -un").stdout == "alice\n"
+        assert client.sftp(f"put {here} there").returncode == 0
+    assert (pod.path("home") / "there").read_text() == "data"
+
+
+def test_an_image_with_a_user_of_its_own(pod: Pod, keys: Path) -> None:
+    """The image's USER is not ours: its files stay its own, which the unit reads and does not write."""
+    pod.image_file("/etc/passwd", "app:x:999:999::/app:/bin/false\n")
+    os.chown(pod.image_file("/app/model", "weights"), 999, 999)
+    with pod.main(*SLEEP) as running:
+        done = Client(keys, running).ssh(
+            "id -un; cat /app/model; echo; echo x >> /app/model || echo refused; id -un 999"
+        )
+    assert done.stdout.split() == ["alice", "weights", "refused", "app"]
+
+
+def test_a_home_in_the_image_that_is_somebody_elses(pod: Pod, keys: Path) -> None:
+    """What was another's in the image's home is the unit's in the home volume, so that it can be written."""
+    os.chown(pod.image_file(f"{HOME}/settings", "old"), 999, 999)
+    with pod.main(*SLEEP) as running:
+        assert Client(keys, running).ssh("echo new > settings; stat -c %u settings").stdout == f"{pod.uid}\n"
+
+
+def test_broken_account_files(pod: Pod, keys: Path) -> None:
+    """Accounts without a line's end, with empty and short lines, or of a folder's kind, keep nobody out."""
+    pod.image_file("/etc/passwd", "\n:::\nbroken\nalice:x:7:7::/nowhere:/bin/false")
+    (pod.path("image") / "etc/group").mkdir()
+    made = pod.accounts()
+    assert made.returncode == 0, made.stderr
+    (pod.path("image") / "etc/group").rmdir()
+    with pod.main(*SLEEP) as running:
+        assert Client(keys, running).ssh("id -un; id -gn").stdout.split() == ["alice", "alice"]
+
+
+def test_a_full_home(pod: Pod, keys: Path) -> None:
+    """Whoever filled the home can log in, terminal included, and make room."""
+    assert pod.accounts().returncode == 0
+    with full(pod.path("home"), pod.uid):
+        (pod.path("home") / ".gpu-runtime-seeded").touch()
+        with pod.main(*SLEEP) as running:
+            client = Client(keys, running)
+            refused = client.ssh("echo x > more")
+            assert "No space left" in refused.stderr
+            done = client.ssh("rm filler && echo x > more && echo room", options=("-tt",))
+    assert done.stdout.strip() == "room"
+
+
+def test_a_full_tmp(pod: Pod, keys: Path, tmp_path: Path) -> None:
+    """Sessions need no byte of /tmp."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    pod.volumes["/tmp"] = (folder, "rw")  # noqa: S108 - a mount path inside the container
+    with full(folder, pod.uid), pod.main(*SLEEP) as running:
+        client = Client(keys, running)
+        assert "No space left" in client.ssh("echo x > /tmp/more").stderr
+        assert client.ssh("tty; id -un", options=("-tt",)).stdout.split() == ["/dev/pts/0", "alice"]
+
+
+def test_a_program_that_closes_its_files(pod: Pod, keys: Path) -> None:
+    """A daemon that closes standard input, output and error lives on, and so does the way in."""
+    with pod.main(BUSYBOX, "sh", "-c", "exec 0<&- 1>&- 2>&-; sleep 600") as running:
+        client = Client(keys, running)
+        assert client.ssh("id -un").stdout == "alice\n"
+        assert running.namespaces.poll() is None
+
+
+@pytest.mark.parametrize("arguments", [("",), ("a b", "c'd"), ("-x", "--", "$HOME"), ("λ" * 1000,)])
+def test_arguments_arrive_as_given(pod: Pod, arguments: tuple[str, ...]) -> None:
+    """Whatever a command is made of reaches the program, held or not."""
+    pod.env |= {"GPU_RUNTIME_SSH_USER": ""}
+    wanted = "".join(f"[{argument}]\n" for argument in arguments)
+    for hold in ({}, {"GPU_RUNTIME_HOLD": "600"}):
+        pod.env |= hold
+        with pod.main(BUSYBOX, "sh", "-c", "printf '[%s]\\n' \"$@\"; exit 1", "sh", *arguments) as running:
+            out, _ = running.namespaces.communicate(timeout=15)
+        assert out == wanted
+
+
+@pytest.mark.parametrize("name", ["a" * 32, "_x-1"])
+def test_login_names_at_the_limit(pod: Pod, keys: Path, name: str) -> None:
+    """The longest login name that a stack file takes logs in."""
+    pod.env["GPU_RUNTIME_SSH_USER"] = name
+    with pod.main(*SLEEP) as running:
+        assert Client(keys, running).ssh("id -un", user=name).stdout.strip() == name
