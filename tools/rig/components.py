@@ -76,6 +76,9 @@ def mount_commands(folder: Path, binaries: dict[str, Path], archive: Path) -> li
         copy,
         _bind(str(folder / "var"), "/var"),
         *(_bind(f"{INSIDE}/sysctl/{key}", f"/proc/sys/{key}") for key in sysctls),
+        # A kernel mounts /proc in a pod's user namespace only where it can see one that nothing is mounted over.
+        ["mkdir", "/run/bare-proc"],
+        ["mount", "-t", "proc", "proc", "/run/bare-proc"],
         ["mount", "--make-rshared", "/"],
     ]
 
