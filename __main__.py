@@ -23,7 +23,8 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 def main() -> None:
     """Build the stack that the engine runs, or refuse it before anything is registered."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    stack = Stack(load(), owner(pulumi.get_stack()))
+    me = owner(pulumi.get_stack())
+    stack = Stack(load(me), me)
     keys = Keys(stack)
     _obey(stack.manifests())
     ownership.demand(stack)

@@ -97,7 +97,21 @@ def _foreign_namespaces(client: Client, owner: str, wanted: frozenset[str]) -> I
         if phase == "Terminating":
             yield f"namespace {meta.name}", "is being deleted; wait until it is gone and run again"
         elif reason := not_ours(owner, meta.labels):
-            yield f"namespace {meta.name}", f"{reason}; choose another tenant name or set gpu-runtime:namespacePrefix"
+            yield f"namespace {meta.name}", f"{reason}; {_advice(meta.name)}"
+
+
+def _advice(namespace: str | None) -> str:
+    if namespace == names.PLATFORM_NAMESPACE:
+        return "a cluster has one platform: use that stack's with gpu-runtime:platformStack, in place of your own"
+    return "choose another tenant name or set gpu-runtime:namespacePrefix"
+
+
+def platform_of(client: Client) -> str | None:
+    """Name the stack whose platform the cluster has; None where it has none. Raises UnreachableError."""
+    with answered():
+        found = [one.metadata for one in client.list(Namespace) if one.metadata]
+    labels = next((meta.labels for meta in found if meta.name == names.PLATFORM_NAMESPACE), None)
+    return (labels or {}).get(names.OWNER_LABEL)
 
 
 def _foreign_claims(client: Client, owner: str, wanted: frozenset[Claim]) -> Iterator[tuple[str, str]]:

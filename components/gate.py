@@ -1,6 +1,6 @@
 """The gate: says to the tunnel servers which client may announce which host (services/gate)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pulumi
 
@@ -26,20 +26,24 @@ PROBE = {"httpGet": {"path": "/healthz", "port": GATE, "scheme": "HTTPS"}}
 
 
 def gate_manifests(
-    owner: str, image: str, files: Mapping[str, pulumi.Input[str]], fingerprint: str
+    owners: tuple[str, ...], image: str, files: Mapping[str, pulumi.Input[str]], fingerprint: str
 ) -> dict[str, Manifest]:
-    """Build the gate; *files* are tls.crt, tls.key and key, of which the last is read again when it changes."""
+    """Build the gate of the first of *owners*, which admits all of them.
+
+    *files* are tls.crt, tls.key and key, of which the last is read again when it changes.
+    """
+    owner = owners[0]
     worn = platform.labels(owner, GATE, GATE)
     volumes = [platform.secret_volume("keys", GATE)]
     return {
         "gate-secret": platform.secret(owner, GATE, files),
-        "gate": platform.deployment(worn, REPLICAS, _container(owner, image), volumes, fingerprint),
+        "gate": platform.deployment(worn, REPLICAS, _container(owners, image), volumes, fingerprint),
         "gate-service": platform.service(worn, names.GATE_PORT),
         "gate-budget": platform.budget(owner, GATE),
     }
 
 
-def _container(owner: str, image: str) -> Manifest:
+def _container(owners: Iterable[str], image: str) -> Manifest:
     return {
         "name": GATE,
         "image": image,
@@ -49,7 +53,7 @@ def _container(owner: str, image: str) -> Manifest:
             f"--key-file={KEYS_DIR}/key",
             f"--cert-file={KEYS_DIR}/tls.crt",
             f"--private-key-file={KEYS_DIR}/tls.key",
-            f"--owner={owner}",
+            *(f"--owner={owner}" for owner in owners),
         ],
         "ports": [{"name": GATE, "containerPort": names.GATE_PORT, "protocol": "TCP"}],
         "readinessProbe": {**PROBE, "periodSeconds": 2},

@@ -8,7 +8,7 @@ from itertools import product
 from components import names, ranges
 from components.gate import HOST
 from components.model import Manifest, Network
-from components.tunnel import ENTRANCE, Tunnel
+from components.tunnel import ENTRANCE, FrpSpec
 from policy.baseline import BLOCKED, METADATA
 
 API_PORTS = (443, 6443)
@@ -30,7 +30,7 @@ def closed(name: str, host: str, port: int, why: str, *, optional: bool = False)
 class Surroundings:
     """What of a stack the targets depend on."""
 
-    tunnel: Tunnel | None
+    tunnel: FrpSpec | None
     """None: the tunnel servers are elsewhere."""
     api_servers: tuple[str, ...]
     """Ranges of API servers; those of a single address are tried."""
@@ -64,13 +64,13 @@ def _cluster(around: Surroundings) -> Iterator[Manifest]:
         yield closed(f"unit {alias}", host, port, "a tenant's Service", optional=True)
 
 
-def _tier(tunnel: Tunnel) -> Iterator[Manifest]:
+def _tier(tunnel: FrpSpec) -> Iterator[Manifest]:
     yield closed("gate", HOST, names.GATE_PORT, "admits tunnels; tunnel servers alone ask it")
     name, host, port = tunnel.servers[0]
     yield closed(name, host, port, "tunnel server; units alone announce themselves")
     entrance = names.service_host(ENTRANCE, names.PLATFORM_NAMESPACE)
     yield closed("entrance", entrance, names.CONNECT_PORT, "SSH to every tenant's units")
-    if (node_port := tunnel.spec.service.node_port) is not None:
+    if (node_port := tunnel.service.node_port) is not None:
         yield closed("node port of the entrance", "$NODE_IP", node_port, "the same by way of the node")
 
 

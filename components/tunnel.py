@@ -59,6 +59,14 @@ class FrpSpec(Model):
     server: ServerSpec | None = None
     """Given: the tunnel servers are elsewhere, and this stack makes none."""
 
+    @property
+    def servers(self) -> list[tuple[str, str, int]]:
+        """List name, address and port of each tunnel server, as units reach it."""
+        if self.server:
+            return [("server", self.server.address, self.server.port)]
+        made = [names.frps(index) for index in range(self.replicas)]
+        return [(name, names.service_host(name, names.PLATFORM_NAMESPACE), names.TUNNEL_PORT) for name in made]
+
 
 @dataclass(frozen=True)
 class Tunnel:
@@ -69,12 +77,13 @@ class Tunnel:
     frp_image: str
     gate_image: str
     dns: DnsSpec
+    admits: tuple[str, ...] = ()
+    """Owners of further stacks whose units may announce their hosts here."""
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
         """List name, address and port of each tunnel server, as units reach it."""
-        made = [names.frps(index) for index in range(self.spec.replicas)]
-        return [(name, names.service_host(name, names.PLATFORM_NAMESPACE), names.TUNNEL_PORT) for name in made]
+        return self.spec.servers
 
 
 @dataclass(frozen=True)
@@ -100,7 +109,7 @@ def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets) -> dict[str, Manife
         "frps-secret": platform.secret(owner, FRPS, secrets.frps),
         "frps-budget": platform.budget(owner, FRPS),
         "entrance": _entrance(tunnel),
-        **gate.gate_manifests(owner, tunnel.gate_image, secrets.gate, secrets.gate_fingerprint),
+        **gate.gate_manifests((owner, *tunnel.admits), tunnel.gate_image, secrets.gate, secrets.gate_fingerprint),
         **_servers(tunnel, secrets.frps_fingerprint),
     }
 

@@ -50,6 +50,10 @@ def _certificates(value: str) -> str:
     return value
 
 
+Certificates = Annotated[str, AfterValidator(_certificates)]
+"""One or more certificates, in PEM."""
+
+
 class ServerSpec(Model):
     """Where it is, and how units know it for what it is."""
 
@@ -58,7 +62,7 @@ class ServerSpec(Model):
     port: Port = names.TUNNEL_PORT
     name: Host
     """What its certificate says."""
-    ca: Annotated[str, AfterValidator(_certificates)]
+    ca: Certificates
     """Certificate of the authority that signed it, in PEM."""
 
     @property

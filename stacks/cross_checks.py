@@ -16,6 +16,7 @@ from components.unit_pod import TUNNEL_REQUESTS
 from components.unit_spec import UnitSpec
 from stacks.egress_checks import egress_problems
 from stacks.flavor_checks import flavor_problems, gpu_taint_problems
+from stacks.handover_checks import handover_problems
 from stacks.pod_checks import pod_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
@@ -60,7 +61,7 @@ class View:
     @cached_property
     def suffixes(self) -> tuple[str, ...]:
         """Give the platform's domain suffixes; empty where they are refused themselves."""
-        ssh = _table(_table(self.raw.get("platform")).get("ssh"))
+        ssh = _table(_table(self.raw.get("platform") or self.raw.get("platformStack")).get("ssh"))
         found = ssh.get("domainSuffixes")
         return tuple(str(suffix) for suffix in found) if isinstance(found, list) else ()
 
@@ -88,6 +89,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
         yield from flavor_problems(name, flavor, view.gpu_taints) if flavor else ()
     yield from egress_problems(raw, view.tenants, view.prefix)
     yield from server_problems(raw)
+    yield from handover_problems(raw)
     for tenant in view.tenants:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)
@@ -104,7 +106,7 @@ def _secret(raw: Raw) -> Iterator[Problem]:
 
 
 def _platform_images(view: View) -> Iterator[Problem]:
-    elsewhere = TIER_IMAGES if server_of(view.raw) else frozenset()
+    elsewhere = TIER_IMAGES if server_of(view.raw) or "platformStack" in view.raw else frozenset()
     if missing := sorted(set(PLATFORM_IMAGES) - view.images - elsewhere):
         yield Problem(
             "images", f"lacks {', '.join(missing)}; `make images PUSH=<registry>` builds them and prints lines"

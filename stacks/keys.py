@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import pulumi
 
@@ -38,7 +39,11 @@ class Keys:
 
     @cached_property
     def _stack_key(self) -> bytes:
-        return derive.stack_key(derive.gate_key(self._secret, self._epoch), self.stack.owner)
+        handed = self.stack.config.platform_keys
+        return bytes.fromhex(handed.key.get_secret_value()) if handed else self._key_of(self.stack.owner)
+
+    def _key_of(self, owner: str) -> bytes:
+        return derive.stack_key(derive.gate_key(self._secret, self._epoch), owner)
 
     @cached_property
     def _token(self) -> str:
@@ -46,7 +51,7 @@ class Keys:
 
     @property
     def _elsewhere(self) -> ServerSpec | None:
-        return self.stack.config.platform.ssh.server
+        return self.stack.config.ssh.server
 
     @property
     def _server_name(self) -> str:
@@ -54,12 +59,28 @@ class Keys:
 
     @property
     def _server_authority(self) -> str:
-        return self._elsewhere.ca if self._elsewhere else self._certificate
+        handed = self.stack.config.platform_stack
+        return self._elsewhere.ca if self._elsewhere else handed.ca if handed else self._certificate
 
     @property
     def _server_token(self) -> str:
-        given = self.stack.config.server_token
-        return given.get_secret_value() if self._elsewhere and given else self._token
+        config = self.stack.config
+        given = config.platform_keys.token if config.platform_keys else config.server_token
+        return given.get_secret_value() if given else self._token
+
+    def handed_over(self) -> dict[str, Any]:
+        """Give the public output that admitted stacks read (schema.HandedOver)."""
+        ssh = self.stack.config.ssh.model_dump(
+            mode="json", by_alias=True, exclude={"server": True, "service": {"annotations", "source_ranges"}}
+        )
+        return {"owner": self.stack.owner, "ssh": ssh, "ca": self._certificate}
+
+    def admitted(self) -> dict[str, pulumi.Output[dict[str, str]]]:
+        """Give by owner what only that admitted stack may know (schema.PlatformKeys)."""
+        owners = self.stack.tunnel.admits if self.stack.tunnel else ()
+        return {
+            owner: pulumi.Output.secret({"key": self._key_of(owner).hex(), "token": self._token}) for owner in owners
+        }
 
     def tunnel(self) -> TunnelSecrets:
         """Give the files of the tunnel tier."""

@@ -9,12 +9,15 @@ from pulumi.runtime import config as engine
 
 from components.model import NAME_LENGTH, NAME_PATTERN
 from components.names import PROJECT
+from components.tunnel import ServiceSpec
+from stacks import handover
 from stacks.cross_checks import cross_problems
 from stacks.egress_checks import cautions as range_cautions
+from stacks.handover import completed
 from stacks.problems import Problem, Raw, RefusedError, structural
 from stacks.schema import StackConfig
 
-SECRETS = ("secret", "previousSecret", "serverToken")
+SECRETS = ("secret", "previousSecret", "serverToken", "platformKeys")
 """Keys of the stack file that must be encrypted in it."""
 
 
@@ -50,10 +53,12 @@ def parse(raw: Raw, encrypted: Container[str]) -> StackConfig:
     return StackConfig.model_validate(raw)
 
 
-def load() -> StackConfig:
-    """Give the stack that the engine runs. Raises RefusedError."""
+def load(stack: str) -> StackConfig:
+    """Give the stack called *stack*, which the engine runs. Raises RefusedError."""
     encrypted = {*engine.get_config_secret_keys_env(), *engine._SECRET_KEYS.get()}  # noqa: SLF001 - tests set only these
-    config = parse(raw_config(), encrypted)
+    said = raw_config()
+    raw = completed(said, stack, handover.outputs_of)
+    config = parse(raw, {*encrypted, *(f"{PROJECT}:{key}" for key in raw.keys() - said.keys())})
     for caution in cautions(config):
         pulumi.log.warn(caution)
     return config
@@ -72,7 +77,7 @@ def owner(stack: str) -> str:
 
 def cautions(config: StackConfig) -> Iterator[str]:
     """Yield what is odd in a stack file and harmless, so that its author may mend it."""
-    service = config.platform.ssh.service
+    service = config.platform.ssh.service if config.platform else ServiceSpec()
     if service.source_ranges and service.type != "ClusterIP" and service.external_traffic_policy == "Cluster":
         advice = "most network plugins then see a node's address in place of the client's, and turn it away; say Local"
         yield f"{PROJECT}:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster: {advice}"

@@ -1,4 +1,7 @@
-"""What a stack tells its operator: how each unit is reached, and what outlives the stack. Nothing here is secret."""
+"""What a stack tells its operator: how each unit is reached, and what outlives the stack.
+
+Nothing here is secret but what a platform hands to each stack that it admits.
+"""
 
 from typing import Any
 
@@ -7,6 +10,7 @@ import pulumi
 from components import names
 from components.gpu_unit import Unit, access_url
 from components.ssh_client import Access
+from stacks import handover
 from stacks.keys import Keys
 from stacks.resolve import Stack
 
@@ -16,7 +20,7 @@ KNOWN_HOSTS = "~/.ssh/known_hosts.gpu-runtime"
 
 def export(stack: Stack, keys: Keys) -> None:
     """Export the outputs and say which claims are retained."""
-    for name, value in outputs(stack, keys).items():
+    for name, value in {**outputs(stack, keys), **handed_over(stack, keys)}.items():
         pulumi.export(name, value)
     if kept := retained(stack):
         pulumi.log.info(f"kept when this stack is destroyed, with their namespaces: {', '.join(kept)}")
@@ -34,6 +38,14 @@ def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
         "known_hosts": "".join(f"{a.known_hosts}\n" for a in accesses.values()),
         "retained": retained(stack),
     }
+
+
+def handed_over(stack: Stack, keys: Keys) -> dict[str, Any]:
+    """Give what stacks of tenants alone read: ``platform``, public, and a secret ``admitted-<stack>`` for each."""
+    if stack.tunnel is None:
+        return {}
+    admitted = {handover.secret_output(owner): given for owner, given in keys.admitted().items()}
+    return {handover.PUBLIC: keys.handed_over(), **admitted}
 
 
 def _reached(unit: Unit, access: Access | None) -> dict[str, Any]:

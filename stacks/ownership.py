@@ -1,15 +1,17 @@
 """Whether the stack may go where it wants to: its provider, who owns what is there, what the walls must know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pulumi
 import pulumi_kubernetes as k8s
+from lightkube import Client
 
 from components import cluster, names
 from components.cluster import Claim
 from components.cluster_dns import dns_warnings
 from components.cluster_ranges import unlisted
 from components.cluster_view import View, look
+from components.names import PROJECT
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
 from stacks.schema import ClusterConfig
@@ -27,14 +29,30 @@ def demand(stack: Stack) -> None:
     try:
         with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client:
             foreign = list(cluster.foreign(client, stack.owner, stack.namespaces, claims(stack)))
+            absent = list(_absent_platform(stack, client))
             view = look(client, config.dns, admin_tier=config.admin_tier)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None
     for warning in warnings(stack, view):
         pulumi.log.warn(str(warning))
-    if problems := [*(Problem("tenants", f"{what} {why}") for what, why in foreign), *refusals(stack, view)]:
+    if problems := [*_foreign(foreign), *absent, *refusals(stack, view)]:
         raise RefusedError(problems)
+
+
+def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    for what, why in found:
+        is_platform = what == f"namespace {names.PLATFORM_NAMESPACE}"
+        yield Problem("platform" if is_platform else "tenants", f"{what} {why}")
+
+
+def _absent_platform(stack: Stack, client: Client) -> Iterator[Problem]:
+    """Refuse a platform that is in another cluster: tunnel servers are found by their Services' names."""
+    said = stack.config.platform_stack
+    if said and said.owner != (there := cluster.platform_of(client)):
+        held = f"that of stack {there!r}" if there else "none"
+        advice = f"compare {PROJECT}:cluster.context of both stacks, and run `up` of {said.owner!r} first"
+        yield Problem("platformStack", f"is stack {said.owner!r}, but the platform in this cluster is {held}; {advice}")
 
 
 def refusals(stack: Stack, view: View) -> Iterator[Problem]:

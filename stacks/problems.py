@@ -20,7 +20,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 SHOWN = 60
 """Characters of a refused value; more only hides the sentence."""
 
-HIDDEN = frozenset({"secret", "previousSecret", "serverToken", "env", "secretEnv"})
+HIDDEN = frozenset({"secret", "previousSecret", "serverToken", "platformKeys", "env", "secretEnv"})
 """Keys below which a value may be a secret: it is never shown."""
 
 ADVICE = {

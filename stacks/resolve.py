@@ -44,17 +44,17 @@ class Stack:
 
     @cached_property
     def tunnel(self) -> Tunnel | None:
-        """Give the tunnel tier; None where the servers are elsewhere."""
-        config = self.config
-        if config.platform.ssh.server:
+        """Give the tunnel tier that the stack makes; None where the servers are elsewhere or another stack's."""
+        config, images = self.config, self.config.images
+        if config.platform is None or config.ssh.server:
             return None
-        return Tunnel(config.platform.ssh, self.owner, config.images["frp"], config.images["gate"], config.cluster.dns)
+        dns, admits = config.cluster.dns, config.platform.admits
+        return Tunnel(config.ssh, self.owner, images["frp"], images["gate"], dns, admits)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
         """List name, address and port of each tunnel server, as units reach it."""
-        server = self.config.platform.ssh.server
-        return [("server", server.address, server.port)] if server else self.tunnel.servers if self.tunnel else []
+        return self.config.ssh.servers
 
     @cached_property
     def egress(self) -> Egress:
@@ -87,7 +87,8 @@ class Stack:
         walls = tuple(manifest for manifest in self._walled if manifest["kind"].endswith("NetworkPolicy"))
         holes = tuple(hole.block.cidr for hole in self.egress.holes)
         services = tuple(_service(unit) for unit in self.units.values() if unit.spec.ports)
-        around = Surroundings(self.tunnel, self.config.cluster.api_server_cidrs, holes, services)
+        tier = None if self.config.ssh.server else self.config.ssh
+        around = Surroundings(tier, self.config.cluster.api_server_cidrs, holes, services)
         return ProbeSpec(self.owner, self.config.images["probe"], tuple(targets(around)), walls)
 
     @cached_property
@@ -157,7 +158,7 @@ class Stack:
         )
 
     def _unit(self, tenant: str, name: str) -> Unit:
-        spec, ssh = self.config.tenants[tenant].units[name], self.config.platform.ssh
+        spec, ssh = self.config.tenants[tenant].units[name], self.config.ssh
         namespace = self._namespace(tenant)
         suffix = spec.domain_suffix or ssh.domain_suffixes[0]
         return Unit(

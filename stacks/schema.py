@@ -1,8 +1,9 @@
 """What a stack file may say: the public interface of the project."""
 
+import re
 from typing import Annotated
 
-from pydantic import Field, SecretStr, StrictBool
+from pydantic import AfterValidator, Field, SecretStr, StrictBool
 
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
@@ -11,6 +12,7 @@ from components.gpu_storage import AccessMode, StorageSpec
 from components.model import Cidr, Model, Name, PinnedImage, SecretName
 from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
+from components.tunnel_server import Certificates
 from components.unit_spec import UnitSpec
 
 PLATFORM_IMAGES = ("bundle", "frp", "gate", "probe", "tunnel")
@@ -52,6 +54,36 @@ class PlatformConfig(Model):
     """The shared tier of the stack."""
 
     ssh: FrpSpec
+    admits: tuple[Name, ...] = ()
+    """Stacks of tenants alone, by name, whose units may use this tier."""
+
+
+class HandedOver(Model):
+    """What a platform tells the stacks that it admits: its output ``platform``; nothing here is secret."""
+
+    owner: Name
+    """The stack that has the platform."""
+    ssh: FrpSpec
+    ca: Certificates
+    """Of the authority that signed its tunnel servers' certificates."""
+
+
+KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def _hexadecimal(value: SecretStr) -> SecretStr:
+    if not KEY.fullmatch(value.get_secret_value()):
+        raise ValueError("must be 64 hexadecimal digits, as the platform's output has them")
+    return value
+
+
+class PlatformKeys(Model):
+    """What a platform gives to one stack that it admits: its output ``admitted-<stack>``."""
+
+    key: Annotated[SecretStr, AfterValidator(_hexadecimal)]
+    """Signs the capabilities of that stack's units and of no other's: 64 hexadecimal digits."""
+    token: SecretStr
+    """What all tunnel clients of the platform share."""
 
 
 class StorageDefaults(Model):
@@ -78,7 +110,10 @@ class StackConfig(Model):
     """A whole stack file, below ``gpu-runtime:``."""
 
     cluster: ClusterConfig
-    platform: PlatformConfig
+    platform: PlatformConfig | None = None
+    platform_stack: HandedOver | None = None
+    """In place of ``platform``: whose tier the units use. A file names that stack, the program reads its output."""
+    platform_keys: PlatformKeys | None = None
     egress: EgressSpec = EgressSpec()
     storage: StorageDefaults = StorageDefaults()
     images: dict[Name, PinnedImage]
@@ -90,3 +125,11 @@ class StackConfig(Model):
     server_token: SecretStr | None = None
     """Token of the tunnel server elsewhere, where there is one."""
     epoch: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def ssh(self) -> FrpSpec:
+        """Give the way to the units: of the stack's own platform, or of the one that it uses."""
+        said = self.platform or self.platform_stack
+        if said is None:
+            raise ValueError("neither platform nor platformStack: parse() refuses that")
+        return said.ssh

@@ -5,8 +5,14 @@ from typing import Any
 
 import yaml
 
+from components import derive
+from stacks.keys import Keys
+from stacks.load import parse
+from stacks.resolve import Stack
+
 STACKS = Path(__file__).parents[1] / "stacks"
 FILES = sorted(STACKS.glob("Pulumi.*.yaml"))
+ENCRYPTED = frozenset({"gpu-runtime:secret", "gpu-runtime:platformKeys"})
 SECRET = "0123456789abcdef" * 4
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBDsU6Oa76eYXF5z5bHza/dc58c1UFQHxGcF6sH0frY alice@laptop"
 IMAGES = ("bundle", "frp", "gate", "probe", "tunnel", "python")
@@ -26,7 +32,18 @@ def raw(path: Path) -> dict[str, Any]:
         said["cluster"] = {"context": "rig-test", "podCidrs": ["10.244.0.0/16"], "serviceCidrs": ["10.96.0.0/16"]}
         said["images"] = {name: image(name) for name in IMAGES}
         said["tenants"]["lab-a"]["units"]["trainer"]["ssh"]["authorizedKeys"] = [KEY]
+    if path.stem == "Pulumi.lab":
+        said |= handed_over()
     return said
+
+
+def handed_over() -> dict[str, Any]:
+    """Give what the production stack hands to the stack `lab`, which it admits."""
+    config = parse(raw(STACKS / "Pulumi.prod.yaml"), {"gpu-runtime:secret"})
+    outputs = Keys(Stack(config, "prod"))
+    secret = derive.stack_key(derive.gate_key(SECRET, config.epoch), "lab").hex()
+    keys = {"key": secret, "token": derive.frp_token(SECRET, config.epoch)}
+    return {"platformStack": outputs.handed_over(), "platformKeys": keys}
 
 
 def stack_name(path: Path) -> str:

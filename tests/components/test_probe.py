@@ -22,7 +22,7 @@ from tests.conftest import Golden
 from tests.stack_files import image
 
 AROUND = Surroundings(
-    tunnel=TUNNEL,
+    tunnel=TUNNEL.spec,
     api_servers=("198.18.0.0/28", "198.18.7.7/32"),
     holes=(),
     services=tuple((f"u{n}.lab-b", f"unit-u{n}.lab-b.svc", 8888) for n in range(5)),
@@ -95,7 +95,7 @@ def test_a_probe_without_its_own_tunnel_tier_asks_for_none() -> None:
 def test_the_node_port_is_tried_where_there_is_one() -> None:
     """The way round by the node is closed too."""
     service = TUNNEL.spec.service.model_copy(update={"node_port": 31337})
-    tunnel = replace(TUNNEL, spec=TUNNEL.spec.model_copy(update={"service": service}))
+    tunnel = TUNNEL.spec.model_copy(update={"service": service})
 
     assert hosts(replace(AROUND, tunnel=tunnel))["node port of the entrance"] == "$NODE_IP:31337"
 

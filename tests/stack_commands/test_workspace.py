@@ -57,7 +57,7 @@ def test_what_up_writes_is_a_stack(workspace: Workspace) -> None:
     stack = parse({**raw, "secret": SECRET}, {"gpu-runtime:secret"})
 
     assert stack.cluster.context == "rig-local"
-    assert stack.platform.ssh.connect.host == str(FakeRig.node_ip)
+    assert stack.ssh.connect.host == str(FakeRig.node_ip)
     assert stack.tenants["lab-a"].units["trainer"].ssh is not None
 
 

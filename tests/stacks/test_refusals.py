@@ -13,7 +13,7 @@ from stacks.problems import RefusedError
 from stacks.schema import StackConfig
 from tests.stack_files import FILES, KEY, SECRET, image, raw
 
-ENCRYPTED = {"gpu-runtime:secret", "gpu-runtime:serverToken"}
+ENCRYPTED = {"gpu-runtime:secret", "gpu-runtime:serverToken", "gpu-runtime:platformKeys"}
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 UNIT = "tenants.lab-a.units.trainer"
 RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDX bob"

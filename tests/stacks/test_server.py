@@ -23,6 +23,7 @@ def stack(address: str) -> Stack:
     config = copy.deepcopy(PROD)
     config["platform"]["ssh"]["server"] = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA}
     config["serverToken"] = TOKEN
+    del config["platform"]["admits"]
     for image in ("frp", "gate"):
         del config["images"][image]
     return Stack(parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"}), "prod")

@@ -20,7 +20,10 @@ Taken = Callable[[int], str | None]
 
 def entrance(stack: Stack, facts: Facts, taken: Taken) -> Iterator[Finding]:
     """Judge the type of the entrance against what the cluster shows."""
-    ssh = stack.config.platform.ssh
+    ssh = stack.config.ssh
+    if other := stack.config.platform_stack:
+        yield ok(CHECK, f"the platform of stack {other.owner}, at {ssh.connect.host}:{ssh.connect.port}")
+        return
     if ssh.server is not None:
         yield ok(CHECK, "the tunnel servers are elsewhere: no Service is made here")
         return

@@ -44,7 +44,7 @@ def _prove(workspace: Workspace) -> None:
     from tools.probe.sites import prove_stack  # noqa: PLC0415 - takes a second, which other commands need not wait
     from tools.stack.reading import read_file  # noqa: PLC0415
 
-    prove_stack(read_file(workspace.config_file, workspace.stack))
+    prove_stack(read_file(workspace.config_file, workspace.stack, workspace.engine().environment))
 
 
 def make_ready(workspace: Workspace, rig: Rig) -> None:

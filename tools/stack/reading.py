@@ -1,19 +1,24 @@
 """Read a stack file without the engine: whatever is encrypted in it stays so, and a placeholder stands for it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from components.names import PROJECT
+from stacks.handover import completed
 from stacks.load import SECRETS, parse
 from stacks.problems import RefusedError
 from stacks.resolve import Stack
 from tools.shell import ToolError
-from tools.stack.engine import REPOSITORY
+from tools.stack.engine import REPOSITORY, Engine
 from tools.stack.local import template
 from tools.stack.workspace import LOCAL, Config, Workspace
 
 PLACEHOLDER = "not-read-" * 8
 """Stands for a value that only the engine can decrypt; long enough for a stack's secret."""
+
+KEY_LENGTH = 64
+"""Of the key that a platform hands over."""
 
 
 def read_stack(name: str) -> Stack:
@@ -24,20 +29,26 @@ def read_stack(name: str) -> Stack:
     return read_file(stack_file(name), name)
 
 
-def read_file(path: Path, name: str) -> Stack:
-    """Give the stack called *name* as the file at *path* has it. Raises ToolError."""
-    return stack_from(template(path), name)
+def read_file(path: Path, name: str, environment: Mapping[str, str] | None = None) -> Stack:
+    """Give the stack called *name* as the file at *path* has it; *environment* names its backend. Raises ToolError."""
+    return stack_from(template(path), name, environment)
 
 
-def stack_from(config: Config, name: str) -> Stack:
-    """Give the stack called *name* that *config* describes. Raises ToolError with every problem of it."""
+def stack_from(config: Config, name: str, environment: Mapping[str, str] | None = None) -> Stack:
+    """Give the stack called *name* that *config* describes. Raises ToolError with every problem of it.
+
+    Where its platform is another stack's, the backend is asked for what that one says in public, and nothing else.
+    """
     prefix = f"{PROJECT}:"
     said = {key.removeprefix(prefix): value for key, value in config.items() if str(key).startswith(prefix)}
     later = {key: PLACEHOLDER for key in _needed(said) if key not in said}  # set by `pulumi config set --secret`
     encrypted = {*later, *(key for key in SECRETS if _is_encrypted(said.get(key)))}
     raw = {**later, **{key: _plain(value) for key, value in said.items()}}
     try:
-        return Stack(parse(raw, {f"{PROJECT}:{key}" for key in encrypted}), owner=name)
+        whole = completed(raw, name, lambda other: Engine(other, environment=dict(environment or {})).outputs())
+        if "platformKeys" in whole:
+            whole = {**whole, "platformKeys": {"key": PLACEHOLDER[:KEY_LENGTH], "token": PLACEHOLDER}}
+        return Stack(parse(whole, {f"{PROJECT}:{key}" for key in (*encrypted, "platformKeys")}), owner=name)
     except RefusedError as error:
         raise ToolError(str(error)) from None
 

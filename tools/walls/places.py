@@ -223,7 +223,7 @@ def _outside(stack: Stack) -> Iterator[Place]:
     for version in (4, 6):
         if address := internet(stack, version):
             yield from _each("internet", f"IPv{version}", address, ports)
-    if (server := config.platform.ssh.server) and server.is_address:
+    if (server := config.ssh.server) and server.is_address:
         yield from _each("tunnel server", "elsewhere", ip_address(server.address), [(TCP, server.port)])
 
 
