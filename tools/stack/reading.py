@@ -17,8 +17,8 @@ from tools.stack.workspace import LOCAL, Config, Workspace
 PLACEHOLDER = "not-read-" * 8
 """Stands for a value that only the engine can decrypt; long enough for a stack's secret."""
 
-KEY_LENGTH = 64
-"""Of the key that a platform hands over."""
+NO_KEY = "0" * 64
+"""The same for a key that a platform hands over."""
 
 
 def read_stack(name: str) -> Stack:
@@ -47,7 +47,7 @@ def stack_from(config: Config, name: str, environment: Mapping[str, str] | None 
     try:
         whole = completed(raw, name, lambda other: Engine(other, environment=dict(environment or {})).outputs())
         if "platformKeys" in whole:
-            whole = {**whole, "platformKeys": {"key": PLACEHOLDER[:KEY_LENGTH], "token": PLACEHOLDER}}
+            whole = {**whole, "platformKeys": {"key": NO_KEY, "token": PLACEHOLDER}}
         return Stack(parse(whole, {f"{PROJECT}:{key}" for key in (*encrypted, "platformKeys")}), owner=name)
     except RefusedError as error:
         raise ToolError(str(error)) from None
