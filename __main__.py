@@ -36,9 +36,10 @@ def main() -> None:
     storages = {
         alias: GPUStorage(storage, _after(proven, tenants[storage.tenant])) for alias, storage in stack.storages.items()
     }
+    told = ownership.keys_hook(stack.config.cluster)
     for unit in stack.units.values():
         filled = [storages[alias] for alias in stack.storages_of(unit)]
-        GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), _after(proven, tenants[unit.tenant], *filled))
+        GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), _after(proven, tenants[unit.tenant], *filled), told)
     outputs.export(stack, keys)
 
 

@@ -1,4 +1,4 @@
-"""The program's own look at the cluster: who owns what is already there. It reads, and only that.
+"""The program's own look at the cluster: who owns what is already there. All that it ever writes is a pod's annotation.
 
 An unreachable cluster is a refusal: what cannot be checked is not known to be ours. ``GPU_RUNTIME_OFFLINE=1`` turns the
 look off, for rendering and tests.
@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx2
 import msgspec
 from lightkube import Client, KubeConfig
-from lightkube.core.exceptions import ConfigError, LoadResourceError
-from lightkube.resources.core_v1 import Namespace, PersistentVolumeClaim
+from lightkube.core.exceptions import ApiError, ConfigError, LoadResourceError
+from lightkube.resources.core_v1 import Namespace, PersistentVolumeClaim, Pod
+from lightkube.types import PatchType
 
 from components import names
 
@@ -129,3 +130,22 @@ def not_ours(owner: str, labels: dict[str, str] | None) -> str | None:
     if held == owner:
         return None
     return f"belongs to stack {held!r}" if held else f"exists and is not ours (no label {names.OWNER_LABEL})"
+
+
+def live_pods(client: Client, namespace: str, labels: names.Labels) -> Iterator[Pod]:
+    """Yield the pods with *labels* that run or will: neither ended nor being deleted."""
+    for pod in client.list(Pod, namespace=namespace, labels=dict(labels)):
+        over = pod.status is not None and pod.status.phase in {"Succeeded", "Failed"}
+        if pod.metadata and pod.metadata.name and not pod.metadata.deletionTimestamp and not over:
+            yield pod
+
+
+def annotate(client: Client, pod: Pod, annotations: dict[str, str]) -> None:
+    """Add *annotations* to *pod*; one that is gone by now needs none."""
+    name, namespace = (pod.metadata.name or "", pod.metadata.namespace) if pod.metadata else ("", None)
+    patch = {"metadata": {"annotations": annotations}}
+    try:
+        client.patch(Pod, name, patch, namespace=namespace, patch_type=PatchType.MERGE)
+    except ApiError as error:
+        if error.status.code != httpx2.codes.NOT_FOUND:
+            raise

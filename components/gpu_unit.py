@@ -66,17 +66,24 @@ def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name
 
 def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
     """Build the objects of a unit."""
-    made = {**_walls(unit), "deployment": _deployment(unit), "budget": _budget(unit)}
+    made = _login(unit, secrets) if unit.spec.ssh else {}
+    made |= {**_walls(unit), "deployment": _deployment(unit), "budget": _budget(unit)}
     if unit.spec.ports or unit.spec.ssh:
         made["service"] = _service(unit)
-    if unit.spec.ssh:
-        keys = {"authorized_keys": "".join(f"{key}\n" for key in unit.spec.ssh.authorized_keys)}
-        made["keys"] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(unit, names.unit_keys), "data": keys}
-        made["host-key"] = _secret(unit, names.unit_host_key, {"ssh_host_ed25519_key": secrets.host_key})
-        made["tunnel"] = _secret(unit, names.unit_tunnel, secrets.tunnel)
     if unit.flavor.claim:
         made["claim"] = claim_template(unit.name, unit.namespace, unit.labels, unit.flavor.claim)
     return made
+
+
+def _login(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
+    """Build what the pod mounts; first, so that it is there when the kubelet looks."""
+    listed = unit.spec.ssh.authorized_keys if unit.spec.ssh else ()
+    keys = {"authorized_keys": "".join(f"{key}\n" for key in listed)}
+    return {
+        "keys": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(unit, names.unit_keys), "data": keys},
+        "host-key": _secret(unit, names.unit_host_key, {"ssh_host_ed25519_key": secrets.host_key}),
+        "tunnel": _secret(unit, names.unit_tunnel, secrets.tunnel),
+    }
 
 
 def _meta(unit: Unit, name: Callable[[str], str] = names.unit, annotations: dict[str, str] | None = None) -> Manifest:
@@ -185,14 +192,25 @@ class GPUUnit(pulumi.ComponentResource):
     host: str
     access_url: str | None
 
-    def __init__(self, unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        unit: Unit,
+        secrets: UnitSecrets,
+        opts: pulumi.ResourceOptions | None = None,
+        keys_hook: pulumi.ResourceHook | None = None,
+    ) -> None:
+        """Make the unit; *keys_hook* (see keys_now) makes new keys take effect at once."""
         super().__init__(names.component_type("GPUUnit"), unit.alias, {"namespace": unit.namespace}, opts)
         wait = unit.spec.timeout
         guarded = pulumi.ResourceOptions(
             hooks=pulumi.ResourceHookBinding(before_update=[guard_template()]),
             custom_timeouts=pulumi.CustomTimeouts(create=wait, update=wait, delete=wait),
         )
-        register(unit.alias, unit_manifests(unit, secrets), parent=self, options={"deployment": guarded})
+        options = {"deployment": guarded}
+        if keys_hook:
+            told = pulumi.ResourceHookBinding(after_create=[keys_hook], after_update=[keys_hook])
+            options["keys"] = pulumi.ResourceOptions(hooks=told)
+        register(unit.alias, unit_manifests(unit, secrets), parent=self, options=options)
         self.host = unit.host
         self.access_url = access_url(unit)
         self.register_outputs({"host": self.host, "access_url": self.access_url})

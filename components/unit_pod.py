@@ -32,7 +32,7 @@ TUNNEL_LIMITS = {"cpu": "1", "memory": "192Mi"}
 """The supervisor (24 MiB) and one frpc (22 MiB) per tunnel server; a full core while somebody copies a data set."""
 
 RUN_SIZE = "16Mi"
-"""sshd's configuration and its capped log."""
+"""sshd's configuration and its capped logs."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,11 @@ def _tunnel_container(pod: UnitPod) -> Manifest:
         "env": [NO_GPU],
         "resources": requirements(TUNNEL_REQUESTS, TUNNEL_LIMITS),
         "securityContext": container_security(),
-        "volumeMounts": [mount("tunnel", TUNNEL_DIR, read_only=True), mount("tunnel-state", TUNNEL_STATE_DIR)],
+        "volumeMounts": [
+            mount("tunnel", TUNNEL_DIR, read_only=True),
+            mount("tunnel-state", TUNNEL_STATE_DIR),
+            mount("run", RUN_DIR, read_only=True),  # the audit log, which it passes on
+        ],
     }
 
 
@@ -206,7 +210,9 @@ def _volumes(pod: UnitPod) -> Iterable[Manifest]:
         yield _claim_volume(claim, claim)
     if pod.username:
         yield {"name": "host-key", "secret": {"secretName": names.unit_host_key(pod.name), "defaultMode": 0o440}}
-        yield {"name": "keys", "configMap": {"name": names.unit_keys(pod.name), "defaultMode": 0o444}}
+        # Optional: where somebody deletes it, nobody is admitted; else its last content would stay in the folder.
+        keys = {"name": names.unit_keys(pod.name), "defaultMode": 0o444, "optional": True}
+        yield {"name": "keys", "configMap": keys}
         yield {"name": "tunnel", "secret": {"secretName": names.unit_tunnel(pod.name), "defaultMode": 0o440}}
         yield {"name": "tunnel-state", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
     if pod.hold is not None:

@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 from lightkube import Client
 
-from components import cluster, names
+from components import cluster, keys_now, names
 from components.cluster import Claim
 from components.cluster_dns import dns_warnings
 from components.cluster_ranges import unlisted
@@ -105,3 +105,10 @@ def provider(config: ClusterConfig) -> k8s.Provider:
         enable_config_map_mutable=True,
         enable_secret_mutable=True,
     )
+
+
+def keys_hook(config: ClusterConfig) -> pulumi.ResourceHook | None:
+    """Give the hook that makes new keys take effect at once, in the same cluster as the provider; none when offline."""
+    if cluster.offline():
+        return None
+    return keys_now.keys_hook(cluster.kubeconfig_path(config.kubeconfig), config.context)

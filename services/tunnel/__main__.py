@@ -6,6 +6,7 @@ import sys
 import threading
 from pathlib import Path
 
+from tunnel.audit import follow
 from tunnel.frpc import Program
 from tunnel.log import event
 from tunnel.supervisor import Supervisor
@@ -17,6 +18,8 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, required=True, help="folder of tunnel.json, ca.crt, token and capability")
     parser.add_argument("--state", type=Path, required=True, help="folder in memory for frpc's files")
     parser.add_argument("--frpc", type=Path, default=Path("/usr/bin/frpc"))
+    log = Path("/.gpu-runtime-run/audit.log")
+    parser.add_argument("--audit", type=Path, default=log, help="the unit's audit log (default: %(default)s)")
     parser.add_argument("--local-port", type=int, default=2222, help="sshd's port on loopback (default: %(default)s)")
     return parser.parse_args(argv)
 
@@ -29,6 +32,7 @@ def main(argv: list[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     program = Program(options.frpc, options.state, options.local_port)
     event("supervising", dir=str(options.dir), port=options.local_port)
+    threading.Thread(target=follow, args=(options.audit, options.state / "audit", stop), daemon=True).start()
     Supervisor(options.dir, program, stop).run()
     event("stopped")
     return 0
