@@ -26,11 +26,17 @@ WATCHES = ("list", "watch")
 
 WATCHED = frozenset({"Deployment", "Job", "PersistentVolumeClaim", "ResourceQuota"})
 
-BESIDE = (("apps", "replicasets", WATCHES), ("", "pods", WATCHES), ("", "events", WATCHES), ("", "pods/log", ("get",)))
-"""Group, resource and verbs of what tells, in the stack's namespaces, why a pod is not ready or its walls are open."""
+BESIDE = (
+    ("apps", "replicasets", WATCHES),
+    ("", "pods", (*WATCHES, "patch")),
+    ("", "events", WATCHES),
+    ("", "pods/log", ("get",)),
+)
+"""Group, resource and verbs of what tells, in the stack's namespaces, why a pod is not ready or its walls are open, and
+of what tells a running pod that its keys changed."""
 
-NICE = frozenset({"events", "pods/log"})
-"""Resources of those without which all works, and a failure says less."""
+NICE = frozenset({("events", "list"), ("events", "watch"), ("pods/log", "get"), ("pods", "patch")})
+"""Resources and verbs of those without which all works: a failure says less, new keys take a minute or two."""
 
 LOOKED_AT = (("", "namespaces"), ("", "persistentvolumeclaims"))
 """What the program lists in the whole cluster, to know whose it is."""
@@ -103,8 +109,8 @@ def _judged(missing: list[Right], asked: int) -> Finding:
     if not missing:
         return ok(CHECK, f"you may do all that the stack needs ({asked} verbs on kinds)")
     said = f"you may not {shortened([right.text for right in missing], SHOWN)}"
-    if {right.resource for right in missing} <= NICE:
-        return warn(CHECK, said, "get that right too: without it a failure tells less")
+    if {(right.resource, right.verb) for right in missing} <= NICE:
+        return warn(CHECK, said, "get that right too: without it a failure tells less, or new keys take a minute or two")
     return fail(CHECK, said, "get a role that may; it needs no right on nodes")
 
 
