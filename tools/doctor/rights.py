@@ -110,7 +110,7 @@ def _judged(missing: list[Right], asked: int) -> Finding:
         return ok(CHECK, f"you may do all that the stack needs ({asked} verbs on kinds)")
     said = f"you may not {shortened([right.text for right in missing], SHOWN)}"
     if {(right.resource, right.verb) for right in missing} <= NICE:
-        return warn(CHECK, said, "get that right too: without it a failure tells less, or new keys take a minute or two")
+        return warn(CHECK, said, "get that right too: without it a failure tells less, or new keys take minutes")
     return fail(CHECK, said, "get a role that may; it needs no right on nodes")
 
 
