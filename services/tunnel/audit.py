@@ -140,4 +140,8 @@ def follow(path: Path, memory: Path, stop: threading.Event) -> None:
     """Pass the log at *path* on until *stop* is set."""
     log, allowance = AuditLog(path, memory), Allowance()
     while not stop.wait(LOOK_SECONDS):
-        pass_on(log, allowance, time.monotonic())
+        try:
+            pass_on(log, allowance, time.monotonic())
+        except OSError as error:
+            event("session-log", reason=str(error))
+            log.close()
