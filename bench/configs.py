@@ -35,7 +35,7 @@ def of_size(units: int, kubeconfig: str) -> Config:
     said = {
         "cluster": {"context": CONTEXT, "kubeconfig": kubeconfig, "podCidrs": ["10.244.0.0/16"]},
         "platform": {"ssh": ssh},
-        "images": {name: _image(name) for name in ("bundle", "frp", "gate", "probe", "python", "tunnel")},
+        "images": {name: _image(name) for name in ("bundle", "entrance", "frp", "gate", "probe", "python", "tunnel")},
         "flavors": {"h100": {"gpus": 1, "cpu": "8", "memory": "64Gi", "ephemeral": "50Gi"}},
         "tenants": {"lab": {"units": {f"unit-{number}": _unit("python", "h100") for number in range(units)}}},
     }

@@ -126,6 +126,7 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec) -> list[Flow]:
     return [
         Flow(clients, FRPS, tcp(names.CONNECT_PORT), "SSH: HTTP CONNECT by host name"),
         Flow(units(None), FRPS, tcp(names.TUNNEL_PORT), ANNOUNCE),
+        Flow(FRPS, FRPS, tcp(names.STATE_PORT), "a server that starts asks its peers which hosts it should have"),
         Flow(FRPS, dns_pods(dns), both(*dns.ports), "find the gate"),
         *_dns_addresses(FRPS, dns),
         Flow(FRPS, GATE, tcp(names.GATE_PORT), "ask whether a client may announce a host"),

@@ -17,7 +17,12 @@ def frps_toml(gate: str) -> str:
     operations = ", ".join(f'"{operation}"' for operation in GATE_OPERATIONS)
     return f"""\
 bindPort = {names.TUNNEL_PORT}
-tcpmuxHTTPConnectPort = {names.CONNECT_PORT}
+# clients come through the entrance beside us, and only it comes here
+proxyBindAddr = "127.0.0.1"
+tcpmuxHTTPConnectPort = {names.FRPS_CONNECT_PORT}
+# the companion beside us asks which hosts lead through us; nobody else reaches this
+webServer.addr = "127.0.0.1"
+webServer.port = {names.FRPS_API_PORT}
 # no client may ever open a port here; 1 is a port that an unprivileged process cannot bind
 allowPorts = [{{ single = 1 }}]
 detailedErrorsToClient = false

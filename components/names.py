@@ -24,6 +24,18 @@ CONNECT_PORT = 1337
 TUNNEL_PORT = 7000
 """frps answers tunnel clients here."""
 
+FRPS_CONNECT_PORT = 1338
+"""frps itself answers HTTP CONNECT here, on loopback: only the entrance in front of it comes there."""
+
+FRPS_API_PORT = 7500
+"""frps says here, on loopback, which hosts lead through it; its companion asks."""
+
+STATE_PORT = 7001
+"""The companion of a tunnel server tells its peers and the kubelet here whether it is ready, and for which hosts."""
+
+HEALTH_PORT = 1339
+"""The entrance tells the kubelet here that it runs, however many clients it has."""
+
 GATE_PORT = 9000
 """The gate authorises frps' clients here, over TLS."""
 

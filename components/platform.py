@@ -48,9 +48,14 @@ def secret_volume(name: str, secret_name: str) -> Manifest:
 
 
 def deployment(
-    worn: names.Labels, replicas: int, container: Manifest, volumes: list[Manifest], inputs: str
+    worn: names.Labels,
+    replicas: int,
+    container: Manifest,
+    volumes: list[Manifest],
+    inputs: str,
+    **pod_fields: object,
 ) -> Manifest:
-    """Build a Deployment of one container, named like its instance; other *inputs* roll it."""
+    """Build a Deployment of one container, named like its instance; other *inputs* roll it; *pod_fields* are added."""
     name = worn["app.kubernetes.io/instance"]
     pod = {
         **POD_DEFAULTS,
@@ -58,6 +63,7 @@ def deployment(
         "securityContext": pod_security(UID, UID),
         "containers": [container],
         "volumes": volumes,
+        **pod_fields,
     }
     return {
         "apiVersion": "apps/v1",

@@ -1,31 +1,34 @@
 """The tunnel tier: frps servers behind one entrance, and the gate that they ask."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pulumi
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from components import gate, names, platform, walls
-from components.bundle import mount
+from components.derive import fingerprint
 from components.dns import DnsSpec
+from components.entrance import CONFIG_FILE, SERVERS_FILE, servers_json
+from components.entrance_config import LimitsSpec, haproxy_cfg
 from components.flows import Flow, platform_flows
-from components.frp_config import PKI_DIR, frps_toml
+from components.frp_config import frps_toml
+from components.frps_pod import FRPS, server_manifests
 from components.kube import SKIP_AWAIT, metadata, register
-from components.model import Cidr, Host, Manifest, Model, Port, requirements
+from components.model import Cidr, Host, Manifest, Model, Port
+from components.roll import say_roll
 from components.tunnel_server import ServerSpec
-from policy.baseline import container_security
-
-FRPS = "frps"
-FRPS_RESOURCES = requirements({"cpu": "100m", "memory": "64Mi"}, {"cpu": "2", "memory": "512Mi"})
-"""Every byte of every session passes here; memory is bounded because frps grows with lost clients (frp issue 4802)."""
-
+from components.unit_spec import Duration, seconds
 
 ENTRANCE = "ssh"
 """The Service that clients reach."""
 
-CONFIG_DIR = "/config"
+LONGEST_DRAIN = 3600
+"""Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
+
+START_SECONDS = 300
+"""For a tunnel server to be ready, beside its drain; `up` gives up after both."""
 
 SERVER_NAME = f"{FRPS}.{names.PLATFORM_NAMESPACE}"
 """What every tunnel server proves to be; tunnel clients verify it."""
@@ -48,6 +51,13 @@ class ConnectSpec(Model):
     port: Port = names.CONNECT_PORT
 
 
+def _drain(value: str) -> str:
+    if seconds(value) > LONGEST_DRAIN:
+        msg = "must be at most 1h: no drain of a node waits longer"
+        raise ValueError(msg)
+    return value
+
+
 class FrpSpec(Model):
     """SSH through frp: units dial out, so that they may sit behind any wall."""
 
@@ -56,6 +66,9 @@ class FrpSpec(Model):
     connect: ConnectSpec
     service: ServiceSpec = ServiceSpec()
     replicas: Annotated[int, Field(ge=1, le=9)] = 2
+    drain: Annotated[Duration, AfterValidator(_drain)] = "5m"
+    """How long sessions may go on through a tunnel server that is being replaced."""
+    limits: LimitsSpec = LimitsSpec()
     server: ServerSpec | None = None
     """Given: the tunnel servers are elsewhere, and this stack makes none."""
 
@@ -69,13 +82,21 @@ class FrpSpec(Model):
 
 
 @dataclass(frozen=True)
+class TierImages:
+    """What the tier runs."""
+
+    entrance: str
+    frp: str
+    gate: str
+
+
+@dataclass(frozen=True)
 class Tunnel:
     """The tunnel tier with everything around it resolved."""
 
     spec: FrpSpec
     owner: str
-    frp_image: str
-    gate_image: str
+    images: TierImages
     dns: DnsSpec
     admits: tuple[str, ...] = ()
     """Owners of further stacks whose units may announce their hosts here."""
@@ -105,18 +126,25 @@ def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets) -> dict[str, Manife
         "namespace": platform.namespace(owner),
         "service-account": platform.service_account(owner),
         **_walls(tunnel),
-        "frps-config": _config(owner),
+        "frps-config": _config(tunnel),
         "frps-secret": platform.secret(owner, FRPS, secrets.frps),
         "frps-budget": platform.budget(owner, FRPS),
         "entrance": _entrance(tunnel),
-        **gate.gate_manifests((owner, *tunnel.admits), tunnel.gate_image, secrets.gate, secrets.gate_fingerprint),
+        **gate.gate_manifests((owner, *tunnel.admits), tunnel.images.gate, secrets.gate, secrets.gate_fingerprint),
         **_servers(tunnel, secrets.frps_fingerprint),
     }
 
 
-def _config(owner: str) -> Manifest:
-    meta = metadata(FRPS, names.PLATFORM_NAMESPACE, platform.labels(owner, FRPS, FRPS))
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"frps.toml": frps_toml(gate.URL)}}
+def _read_at_start(tunnel: Tunnel) -> dict[str, str]:
+    """Give the files that a server reads only when it starts, so that another content rolls it."""
+    cfg = haproxy_cfg(tunnel.spec.limits, seconds(tunnel.spec.drain))
+    return {"frps.toml": frps_toml(gate.URL), CONFIG_FILE: cfg}
+
+
+def _config(tunnel: Tunnel) -> Manifest:
+    meta = metadata(FRPS, names.PLATFORM_NAMESPACE, platform.labels(tunnel.owner, FRPS, FRPS))
+    data = {**_read_at_start(tunnel), SERVERS_FILE: servers_json(tunnel.servers)}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 def rows_of_tunnel(tunnel: Tunnel) -> list[Flow]:
@@ -132,39 +160,15 @@ def _walls(tunnel: Tunnel) -> dict[str, Manifest]:
     return {"default-deny": walls.default_deny(names.PLATFORM_NAMESPACE, worn), **opened}
 
 
-def _servers(tunnel: Tunnel, fingerprint: str) -> dict[str, Manifest]:
+def _servers(tunnel: Tunnel, secrets: str) -> dict[str, Manifest]:
     """Give each server a Deployment and a Service of its own: a stable address, and one rolls at a time."""
-    volumes = [{"name": "config", "configMap": {"name": FRPS}}, platform.secret_volume("pki", FRPS)]
-    container = _container(tunnel.frp_image)
+    images = {"frp": tunnel.images.frp, "entrance": tunnel.images.entrance}
+    read = fingerprint(secrets, *_read_at_start(tunnel).values())
     made: dict[str, Manifest] = {}
-    for name, _, port in tunnel.servers:
+    for name, _, _ in tunnel.servers:
         worn = platform.labels(tunnel.owner, FRPS, name)
-        made[name] = platform.deployment(worn, 1, container, volumes, fingerprint)
-        made[f"{name}-service"] = platform.service(worn, port)
+        made[name], made[f"{name}-service"] = server_manifests(worn, images, seconds(tunnel.spec.drain), read)
     return made
-
-
-def _container(image: str) -> Manifest:
-    return {
-        "name": FRPS,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/usr/bin/frps", "-c", f"{CONFIG_DIR}/frps.toml"],
-        # Go trusts what these name, and nothing else: so frps verifies the gate
-        "env": [
-            {"name": "SSL_CERT_FILE", "value": f"{PKI_DIR}/ca.crt"},
-            {"name": "SSL_CERT_DIR", "value": "/nonexistent"},
-        ],
-        "ports": [
-            {"name": "tunnel", "containerPort": names.TUNNEL_PORT, "protocol": "TCP"},
-            {"name": "connect", "containerPort": names.CONNECT_PORT, "protocol": "TCP"},
-        ],
-        "readinessProbe": {"tcpSocket": {"port": "connect"}, "periodSeconds": 2},
-        "livenessProbe": {"tcpSocket": {"port": "connect"}, "periodSeconds": 10, "failureThreshold": 6},
-        "resources": FRPS_RESOURCES,
-        "securityContext": container_security(),
-        "volumeMounts": [mount("config", CONFIG_DIR, read_only=True), mount("pki", PKI_DIR, read_only=True)],
-    }
 
 
 def _entrance(tunnel: Tunnel) -> Manifest:
@@ -191,5 +195,21 @@ class TunnelTier(pulumi.ComponentResource):
         super().__init__(names.component_type("TunnelTier"), "tunnel", inputs, opts)
         manifests = tunnel_manifests(tunnel, secrets)
         namespace = register("tunnel", {"namespace": manifests.pop("namespace")}, parent=self)
-        register("tunnel", manifests, parent=self, after=list(namespace.values()))
+        made = list(namespace.values())
+        servers = {name: manifests.pop(name) for name, _, _ in tunnel.servers}
+        made += register("tunnel", manifests, parent=self, after=made).values()
+        self._one_by_one(servers, tunnel.spec.drain, made)
         self.register_outputs({"servers": [name for name, _, _ in tunnel.servers]})
+
+    def _one_by_one(self, servers: Mapping[str, Manifest], drain: str, after: Sequence[pulumi.Resource]) -> None:
+        """Register the servers so that each is ready before the next is touched."""
+        wait = f"{seconds(drain) + START_SECONDS}s"
+        options = pulumi.ResourceOptions(
+            hooks=pulumi.ResourceHookBinding(before_update=[say_roll()]),
+            custom_timeouts=pulumi.CustomTimeouts(create=wait, update=wait, delete=wait),
+        )
+        for name, server in servers.items():
+            after = [
+                *after,
+                *register("tunnel", {name: server}, parent=self, after=after, options={name: options}).values(),
+            ]

@@ -13,7 +13,7 @@ from components.model import Manifest
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
-from components.tunnel import Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
+from components.tunnel import TierImages, Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
 from stacks import grants
 from stacks.schema import StackConfig, TenantConfig
 
@@ -48,8 +48,8 @@ class Stack:
         config, images = self.config, self.config.images
         if config.platform is None or config.ssh.server:
             return None
-        dns, admits = config.cluster.dns, config.platform.admits
-        return Tunnel(config.ssh, self.owner, images["frp"], images["gate"], dns, admits)
+        tier = TierImages(**{name: images[name] for name in ("entrance", "frp", "gate")})
+        return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, config.platform.admits)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:

@@ -15,10 +15,10 @@ from components.tunnel import FrpSpec
 from components.tunnel_server import Certificates
 from components.unit_spec import UnitSpec
 
-PLATFORM_IMAGES = ("bundle", "frp", "gate", "probe", "tunnel")
+PLATFORM_IMAGES = ("bundle", "entrance", "frp", "gate", "probe", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
 
-TIER_IMAGES = frozenset({"frp", "gate"})
+TIER_IMAGES = frozenset({"entrance", "frp", "gate"})
 """Those that only tunnel servers of its own need."""
 
 

@@ -12,6 +12,7 @@ ALLOWED = {
     "components": {"components", "policy.baseline", "status"},
     "stacks": {"stacks", "components"},
     "policy": {"policy"},
+    "services/entrance": {"entrance"},
     "services/gate": {"gate"},
     "services/probe": {"probe"},
     "services/status": {"status"},
@@ -19,7 +20,7 @@ ALLOWED = {
 }
 """Folder to the parts of ours that it may import; only the program itself sees all of them."""
 
-OURS = ("components", "stacks", "policy", "services", "gate", "probe", "status", "tunnel", "tools")
+OURS = ("components", "stacks", "policy", "services", "entrance", "gate", "probe", "status", "tunnel", "tools")
 
 LONGEST_FILE = 260
 LONGEST_FUNCTION = 60

@@ -10,7 +10,7 @@ from components.egress import Egress
 from components.gpu_storage import ImagePrepare, Storage, StorageSpec, storage_manifests
 from components.model import RunAs
 from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
-from components.tunnel import ConnectSpec, FrpSpec, ServiceSpec, Tunnel, TunnelSecrets, tunnel_manifests
+from components.tunnel import ConnectSpec, FrpSpec, ServiceSpec, TierImages, Tunnel, TunnelSecrets, tunnel_manifests
 from tests.conftest import Golden
 from tests.stack_files import image
 
@@ -37,7 +37,7 @@ STORAGE = Storage(
     prepare_image=image("python"),
 )
 SPEC = FrpSpec(kind="frp", domain_suffixes=("ssh.example.com",), connect=ConnectSpec(host="ssh.example.com"))
-TUNNEL = Tunnel(SPEC, "test", image("frp"), image("gate"), DnsSpec())
+TUNNEL = Tunnel(SPEC, "test", TierImages(image("entrance"), image("frp"), image("gate")), DnsSpec())
 SECRETS = TunnelSecrets({"token": "T"}, {"key": "K"}, "fingerprint-1", "fingerprint-2")
 
 

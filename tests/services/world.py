@@ -252,12 +252,16 @@ class Gate:
         return self.request("POST", f"/frp?version=0.1.0&op={op}", body)
 
 
-def frps_toml(folder: Path, port: int, connect_port: int, gate_port: int, cert: Path, key: Path) -> str:
+def frps_toml(  # noqa: PLR0913, PLR0917 - what it says
+    folder: Path, port: int, connect_port: int, api_port: int, gate_port: int, cert: Path, key: Path
+) -> str:
     """Return an frps configuration as the platform's: TLS only, nothing but tcpmux, and nothing without the gate."""
     return f"""\
 bindAddr = "127.0.0.1"
 bindPort = {port}
 tcpmuxHTTPConnectPort = {connect_port}
+webServer.addr = "127.0.0.1"
+webServer.port = {api_port}
 allowPorts = [{{ single = 1 }}]
 userConnTimeout = 10
 auth.method = "token"
@@ -292,6 +296,7 @@ class Frps:
     name: str = "frps-0"
     port: int = field(default_factory=free_port)
     connect_port: int = field(default_factory=free_port)
+    api_port: int = field(default_factory=free_port)
     process: Process = field(init=False)
 
     def __post_init__(self) -> None:
@@ -306,7 +311,8 @@ class Frps:
         """Start frps, with *certificate* if it is not of our authority, and wait until it listens."""
         cert, key = certificate or self.authority.issue("frps")
         config = self.folder / f"{self.name}.toml"
-        config.write_text(frps_toml(self.folder, self.port, self.connect_port, self.gate.port, cert, key))
+        ports = (self.port, self.connect_port, self.api_port, self.gate.port)
+        config.write_text(frps_toml(self.folder, *ports, cert, key))
         # frps trusts for its plugin what its system trusts, and that is these two variables.
         env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
         argv = [str(ensure("frps")["frps"]), "-c", str(config)]

@@ -24,7 +24,7 @@ def stack(address: str) -> Stack:
     config["platform"]["ssh"]["server"] = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA}
     config["serverToken"] = TOKEN
     del config["platform"]["admits"]
-    for image in ("frp", "gate"):
+    for image in ("entrance", "frp", "gate"):
         del config["images"][image]
     return Stack(parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"}), "prod")
 

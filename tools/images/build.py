@@ -56,6 +56,11 @@ def catalogue(images: Mapping[str, Image]) -> dict[str, str]:
     return {name: image.ref for name, image in images.items()}
 
 
+def part_files(part: Part) -> Path:
+    """Return the folder with the files of *part*, which is made where it is missing."""
+    return _part(part) / FILES
+
+
 def push(images: Mapping[str, Image], registry: str) -> dict[str, str]:
     """Copy *images* to *registry* (`host[:port]/path`) as they are and return their references there, by digest.
 

@@ -17,6 +17,9 @@ BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "patch", "dpkg-dev", "musl-tools",
 ROOT_PACKAGES = ("usr-is-merged", "python3", "media-types", "procps")
 """usr-is-merged and media-types are the small ones of two packages that would do."""
 
+ENTRANCE_PACKAGES = ("usr-is-merged", "python3-minimal", "haproxy")
+"""haproxy: the stable release's own, which Debian mends; python3-minimal runs the companion."""
+
 ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<parts>[^#]*[^#\s])")
 """apt's older form of a source."""
 
@@ -70,14 +73,14 @@ def copy_static(into: Path) -> None:
     (into / "sh").symlink_to("busybox")
 
 
-def make_root(into: Path) -> None:
-    """Write root.tar, the file system of a small Debian with Python, into folder *into*."""
+def make_root(into: Path, packages: Iterable[str] = ROOT_PACKAGES) -> None:
+    """Write root.tar, the file system of a small Debian with *packages*, into folder *into*."""
     toolchain.ensure_debian("mmdebstrap")
     sources = into / "debian.sources"
     sources.write_text(repositories("deb"))
     excludes = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in LEFT_OUT]
     hooks = ["--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", '--aptopt=APT::Install-Recommends "false"']
-    include = f"--include={','.join(ROOT_PACKAGES)}"
+    include = f"--include={','.join(packages)}"
     command = ["mmdebstrap", "--variant=essential", *hooks, include, *excludes]
     step([*command, codename(), into / "root.tar", sources], "debian root")
     sources.unlink()

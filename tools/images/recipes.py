@@ -65,6 +65,7 @@ PROGRAMS = _from_debian(
 )
 STATIC = _from_debian("static", debian.copy_static)
 DEBIAN = _from_debian("debian", debian.make_root)
+ENTRANCE_ROOT = _from_debian("entrance-root", lambda into: debian.make_root(into, debian.ENTRANCE_PACKAGES))
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
 
 RECIPES: Mapping[str, Recipe] = {
@@ -73,6 +74,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
+    "entrance": Recipe("services/entrance", "the door of the tunnel servers: HAProxy", (ENTRANCE_ROOT,)),
     "gate": Recipe("services/gate", "admits tunnels", bases={"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),

@@ -19,7 +19,7 @@ from tools.stack.workspace import Config, Workspace, replace
 REFRESH = "REFRESH"
 """Environment variable: 1 has `up` ask the cluster first what became of each object."""
 
-IMAGES = ("bundle", "frp", "gate", "probe", "python", "tunnel")
+IMAGES = ("bundle", "entrance", "frp", "gate", "probe", "python", "tunnel")
 """What the local stack runs."""
 
 

@@ -1,0 +1,149 @@
+"""HAProxy's configuration, in its own words: the door in front of one frps. No secret is in it."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
+
+from components import names
+from components.model import Model
+
+SESSIONS_LUA = "/opt/gpu-runtime/entrance/sessions.lua"
+"""In the image: says when a session begins (services/entrance)."""
+
+GRACE_SECONDS = 3
+"""After the signal to end, still take connections: the cluster needs a moment to send them elsewhere."""
+
+HEADER_SECONDS = 5
+"""For a client's CONNECT, which fits one packet: nobody holds a place by being slow."""
+
+TUNNEL_DAYS = 20
+"""An idle session may last; dead clients go by keepalives. HAProxy counts to 24 days."""
+
+TOO_MANY = 2
+"""Times a source's limit: from here on its connections are closed unread, which costs next to nothing."""
+
+RESERVE = 64
+"""Connections beside those of clients: the kubelet's questions."""
+
+HOST = "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
+"""What CONNECT may name: a host name and a port. So it is what frps looks up, and harmless in a log."""
+
+
+class LimitsSpec(Model):
+    """How many connections each tunnel server takes at once."""
+
+    per_source: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """From one IPv4 address, or one /64 of IPv6; with `externalTrafficPolicy: Cluster` that is a node's address."""
+    per_unit: Annotated[int, Field(ge=1, le=100_000)] = 128
+    """To one host."""
+    total: Annotated[int, Field(ge=1, le=20_000)] = 4096
+    """Of all, those that have not said CONNECT yet included."""
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Where the entrance listens, and where frps does."""
+
+    connect: str = f":{names.CONNECT_PORT}"
+    health: str = f":{names.HEALTH_PORT}"
+    frps: str = f"127.0.0.1:{names.FRPS_CONNECT_PORT}"
+    lua: str = field(default=SESSIONS_LUA)
+
+
+ENDED = {
+    "time": "%[date,utime(%Y-%m-%dT%H:%M:%SZ)]",
+    "event": "%[var(txn.event,refused)]",
+    "host": "%[var(txn.host,-)]",
+    "client": "%ci:%cp",
+    "frps": "%bi:%bp",
+}
+ENDED_NUMBERS = {"status": "%ST", "milliseconds": "%Tt", "up": "%U", "down": "%B"}
+"""The line at the end of a session, or of what was refused; `frps` is what frps and the gate call the client."""
+
+
+def haproxy_cfg(limits: LimitsSpec, drain: int, doors: Doors | None = None) -> str:
+    """Configure the entrance; at its end it lets sessions go on for at most *drain* seconds."""
+    at = doors or Doors()
+    return f"{_common(limits, drain, at)}{_connect(limits, at)}{_behind(at)}"
+
+
+def _log_format() -> str:
+    words = [f'"{key}":"{value}"' for key, value in ENDED.items()]
+    return "{" + ",".join([*words, *(f'"{key}":{value}' for key, value in ENDED_NUMBERS.items())]) + "}"
+
+
+def _common(limits: LimitsSpec, drain: int, doors: Doors) -> str:
+    return f"""\
+global
+  log stdout format raw local0 info
+  maxconn {limits.total + RESERVE}
+  nbthread 2
+  # a node that grants fewer files gets an entrance with fewer connections, not none
+  no strict-limits
+  grace {GRACE_SECONDS}s
+  hard-stop-after {drain + GRACE_SECONDS}s
+  lua-load {doors.lua}
+
+defaults
+  mode http
+  log global
+  option dontlognull
+  option http-server-close
+  option splice-auto
+  timeout connect 2s
+  timeout http-request {HEADER_SECONDS}s
+  timeout client 15s
+  timeout server 15s
+  timeout tunnel {TUNNEL_DAYS}d
+  timeout client-fin 30s
+  timeout server-fin 30s
+
+frontend health
+  bind {doors.health}
+  monitor-uri /healthz
+  no log
+
+"""
+
+
+def _connect(limits: LimitsSpec, doors: Doors) -> str:
+    return f"""\
+frontend connect
+  bind {doors.connect}
+  maxconn {limits.total}
+  option clitcpka
+  clitcpka-idle 60s
+  clitcpka-intvl 20s
+  clitcpka-cnt 4
+  # proxytunnel names its proxy as Host; frps goes by the target alone, and so do we
+  option accept-invalid-http-request
+  log-format '{_log_format()}'
+  stick-table type ipv6 size 100k expire 1m store conn_cur
+  tcp-request connection track-sc0 src,ipmask(32,64)
+  tcp-request connection reject if {{ sc0_conn_cur gt {limits.per_source * TOO_MANY} }}
+  http-request deny deny_status 405 unless METH_CONNECT
+  http-request deny deny_status 400 unless {{ url -m reg -i {HOST} }}
+  http-request set-var(txn.host) url,lower,field(1,:)
+  http-request deny deny_status 429 if {{ sc0_conn_cur gt {limits.per_source} }}
+  http-request track-sc1 var(txn.host) table units
+  http-request deny deny_status 429 if {{ sc1_conn_cur(units) gt {limits.per_unit} }}
+  # frps would answer 200 before it looks at a password, and knows none
+  http-request del-header proxy-authorization
+  http-response set-var(txn.port) bc_src_port
+  http-response set-var(txn.event) str(end) if {{ status 200 }}
+  http-response lua.say_session if {{ status 200 }}
+  default_backend frps
+
+"""
+
+
+def _behind(doors: Doors) -> str:
+    return f"""\
+backend units
+  stick-table type string len 256 size 100k expire 1m store conn_cur
+
+backend frps
+  option srvtcpka
+  server frps {doors.frps}
+"""

@@ -1,0 +1,97 @@
+"""One tunnel server: its Deployment and its Service. Several are made, and one rolls at a time."""
+
+from collections.abc import Mapping, Sequence
+
+from components import names, platform
+from components.bundle import mount
+from components.entrance import companion_container, entrance_container
+from components.entrance_config import GRACE_SECONDS
+from components.frp_config import PKI_DIR
+from components.kube import SKIP_AWAIT, metadata
+from components.model import Manifest, requirements
+from policy.baseline import container_security
+
+FRPS = "frps"
+CONFIG_DIR = "/config"
+
+RESOURCES = requirements({"cpu": "100m", "memory": "64Mi"}, {"cpu": "2", "memory": "512Mi"})
+"""Every byte of every session passes here; memory is bounded because frps grows with lost clients (frp issue 4802)."""
+
+SOFT_MEMORY = "400MiB"
+"""From here on Go collects harder, so that a burst of sessions does not reach the limit."""
+
+END_SECONDS = 30
+"""Beside the drain: for HAProxy, frps and the companion to end in turn."""
+
+
+def server_manifests(
+    worn: names.Labels, images: Mapping[str, str], drain: int, fingerprint: str
+) -> tuple[Manifest, Manifest]:
+    """Build Deployment and Service of the tunnel server that *worn* names; *images* are of frp and entrance.
+
+    HAProxy is the pod's program, frps and the companion are sidecars: a pod that ends drains HAProxy first, and frps
+    carries its sessions until HAProxy is gone.
+    """
+    name = worn["app.kubernetes.io/instance"]
+    volumes = [{"name": "config", "configMap": {"name": FRPS}}, platform.secret_volume("pki", FRPS)]
+    made = platform.deployment(
+        worn,
+        1,
+        entrance_container(images["entrance"]),
+        volumes,
+        fingerprint,
+        initContainers=[_frps(images["frp"]), companion_container(images["entrance"], name)],
+        terminationGracePeriodSeconds=drain + GRACE_SECONDS + END_SECONDS,
+        topologySpreadConstraints=[_spread()],
+    )
+    # a unit has one client per server: beside the old pod a new one would wait for clients in vain
+    made["spec"]["strategy"] = {"type": "Recreate"}
+    return made, _service(worn)
+
+
+def _frps(image: str) -> Manifest:
+    return {
+        "name": FRPS,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "restartPolicy": "Always",
+        "command": ["/usr/bin/frps", "-c", f"{CONFIG_DIR}/frps.toml"],
+        # Go trusts what these name, and nothing else: so frps verifies the gate
+        "env": [
+            {"name": "SSL_CERT_FILE", "value": f"{PKI_DIR}/ca.crt"},
+            {"name": "SSL_CERT_DIR", "value": "/nonexistent"},
+            {"name": "GOMEMLIMIT", "value": SOFT_MEMORY},
+        ],
+        "ports": [{"name": "tunnel", "containerPort": names.TUNNEL_PORT, "protocol": "TCP"}],
+        "livenessProbe": {"tcpSocket": {"port": "tunnel"}, "periodSeconds": 10, "failureThreshold": 6},
+        "resources": RESOURCES,
+        "securityContext": container_security(),
+        "volumeMounts": [mount("config", CONFIG_DIR, read_only=True), mount("pki", PKI_DIR, read_only=True)],
+    }
+
+
+def _spread() -> Manifest:
+    """Keep servers on different nodes where there are some, so that one node's end is one server's."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": names.component_selector(FRPS)},
+    }
+
+
+def _service(worn: names.Labels) -> Manifest:
+    """Lead units and peers to this one server, also while it is not ready: it becomes so by the units that come."""
+    name = worn["app.kubernetes.io/instance"]
+    ports: Sequence[tuple[str, int]] = (("tls", names.TUNNEL_PORT), ("state", names.STATE_PORT))
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(name, names.PLATFORM_NAMESPACE, worn, SKIP_AWAIT),
+        "spec": {
+            "type": "ClusterIP",
+            "publishNotReadyAddresses": True,
+            "selector": names.selector(FRPS, name),
+            "ports": [{"name": said, "port": port, "targetPort": port, "protocol": "TCP"} for said, port in ports],
+        },
+    }

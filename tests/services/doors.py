@@ -1,0 +1,175 @@
+"""The entrance of a tunnel server as its tests meet it: the image's own HAProxy and companion, on this machine."""
+
+import contextlib
+import http.client
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from components.entrance_config import Doors, LimitsSpec, haproxy_cfg
+from tests.services.world import ROOT, Frps, Process, free_port, python, wait_for
+
+LUA = ROOT / "services/entrance/sessions.lua"
+
+
+@dataclass
+class Entrance:
+    """A running HAProxy before *frps*, in the file system of its image (*root*)."""
+
+    root: Path
+    frps: Frps
+    limits: LimitsSpec = field(default_factory=LimitsSpec)
+    drain: int = 60
+    port: int = field(default_factory=free_port)
+    health: int = field(default_factory=free_port)
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        folder = self.root / f"entrance-{self.port}"
+        folder.mkdir()
+        shutil.copy(LUA, folder / "sessions.lua")
+        inside = f"/{folder.name}"
+        doors = Doors(
+            f"127.0.0.1:{self.port}",
+            f"127.0.0.1:{self.health}",
+            f"127.0.0.1:{self.frps.connect_port}",
+            f"{inside}/sessions.lua",
+        )
+        (folder / "haproxy.cfg").write_text(haproxy_cfg(self.limits, self.drain, doors))
+        argv = [
+            shutil.which("chroot") or "/usr/sbin/chroot",
+            str(self.root),
+            "/usr/sbin/haproxy",
+            "-db",
+            "-f",
+            f"{inside}/haproxy.cfg",
+        ]
+        self.process = Process(argv, self.frps.folder / f"entrance-{self.port}.log")
+        wait_for(self.healthy, "the entrance runs")
+
+    def healthy(self) -> bool:
+        """Tell whether it says that it runs."""
+        with contextlib.suppress(OSError):
+            return get(self.health, "/healthz")[0] == http.HTTPStatus.OK
+        return False
+
+    def ask(self, said: bytes, *, source: str = "127.0.0.1", rest: float = 5.0) -> bytes:
+        """Send *said* from *source*; return what comes back, until it is silent for *rest* seconds or closed."""
+        with self.connect(source) as connection:
+            connection.sendall(said)
+            connection.settimeout(rest)
+            got = b""
+            with contextlib.suppress(OSError):
+                while data := connection.recv(65536):
+                    got += data
+            return got
+
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        """Open a connection from the address *source*."""
+        return socket.create_connection(("127.0.0.1", self.port), 10, (source, 0))
+
+    def open(self, host: str, source: str = "127.0.0.1", version: str = "1.1") -> tuple[bytes, socket.socket]:
+        """CONNECT to *host*; return the status line and the open connection."""
+        connection = self.connect(source)
+        head = b""
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(f"CONNECT {host}:22 HTTP/{version}\r\nHost: {host}:22\r\n\r\n".encode())
+            while not head.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
+                head += byte
+        return head.split(b"\r\n")[0], connection
+
+    def status(self, host: str, source: str = "127.0.0.1") -> bytes:
+        """Return the status line that a CONNECT to *host* gets; nothing where it is closed unread."""
+        line, connection = self.open(host, source)
+        connection.close()
+        return line
+
+    @property
+    def memory(self) -> int:
+        """Bytes that it has in memory."""
+        (line,) = (
+            at for at in Path(f"/proc/{self.process.popen.pid}/status").read_text().splitlines() if "VmRSS" in at
+        )
+        return int(line.split()[1]) * 1024
+
+
+@dataclass
+class Companion:
+    """A running companion of *frps*, which asks those that *list_* names."""
+
+    frps: Frps
+    list_: Path
+    port: int = field(default_factory=free_port)
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        said = [f"--name={self.frps.name}", f"--servers={self.list_}", f"--frps=127.0.0.1:{self.frps.api_port}"]
+        listen = f"--listen=127.0.0.1:{self.port}"
+        self.process = python("entrance", *said, listen, output=self.frps.folder / f"companion-{self.port}.log")
+        wait_for(self.answers, "the companion answers")
+
+    def answers(self) -> bool:
+        """Tell whether it answers at all."""
+        with contextlib.suppress(OSError):
+            return bool(get(self.port, "/ready"))
+        return False
+
+    @property
+    def ready(self) -> bool:
+        """Tell what the kubelet is told."""
+        return get(self.port, "/ready")[0] == http.HTTPStatus.OK
+
+    @property
+    def hosts(self) -> dict[str, Any]:
+        """Return what peers are told."""
+        said: dict[str, Any] = json.loads(get(self.port, "/hosts")[1])
+        return said
+
+
+def list_servers(file: Path, ports: dict[str, int]) -> None:
+    """Write the list of companions: names and ports."""
+    file.write_text(json.dumps([{"name": name, "host": "127.0.0.1", "port": port} for name, port in ports.items()]))
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    """Ask an HTTP server on loopback."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+@contextlib.contextmanager
+def thrown(entrance: Entrance, count: int, said: bytes, sources: int) -> Iterator[list[socket.socket]]:
+    """Hold *count* connections from *sources* addresses, each of which has said *said*."""
+    held: list[socket.socket] = []
+    try:
+        for number in range(count):
+            connection = socket.socket()
+            held.append(connection)
+            connection.bind((f"127.1.{number % sources // 250}.{number % sources % 250 + 1}", 0))
+            connection.settimeout(0)
+            connection.connect_ex(("127.0.0.1", entrance.port))
+            if number % 200 == 199:
+                time.sleep(0.02)  # one process plays them all; the entrance's queue is not what is tried
+        time.sleep(0.5)
+        for connection in held:
+            with contextlib.suppress(OSError):
+                connection.send(said)
+        yield held
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def unpack_root(archive: Path, folder: Path) -> Path:
+    """Unpack the root file system of the image into *folder*."""
+    subprocess.run(["tar", "-C", folder, "-xf", archive, "--exclude=./dev/*"], check=True)
+    return folder
