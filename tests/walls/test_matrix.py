@@ -26,6 +26,8 @@ LOCAL = Workspace()
 WALLS = Workspace(stack="walls", source=ROOT / "e2e" / "Pulumi.walls.yaml")
 
 PLATFORM = """
+frps -> pod: frps TCP 7001
+frps -> service: frps TCP 7001
 frps -> pod: gate TCP 9000
 frps -> service: gate TCP 9000
 outside -> pod: frps TCP 1337
