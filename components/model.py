@@ -216,6 +216,18 @@ class RunAs(Model):
         return f"{self.uid}:{self.gid}"
 
 
+class UnitRunAs(RunAs):
+    """The uid and gid of a unit; root (0) is for a user namespace of its own, which the unit checks."""
+
+    uid: Annotated[int, Field(ge=0, le=HIGHEST_ID)] = 1000
+    gid: Annotated[int, Field(ge=0, le=HIGHEST_ID)] = 1000
+
+    @property
+    def is_root(self) -> bool:
+        """Say whether any part of it is root's."""
+        return 0 in (self.uid, self.gid)
+
+
 class Resources(Model):
     """CPU and memory of a tenant's container, requested and granted alike."""
 

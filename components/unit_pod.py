@@ -10,7 +10,7 @@ from components import names
 from components.bundle import ACCOUNTS, BUNDLE_DIR, LAUNCH, NO_GPU, SETUP_RESOURCES, copy_container, mount
 from components.bundle import VOLUME as BUNDLE_VOLUME
 from components.exit_code import exit_container, exit_mount, exit_volume, hold_env
-from components.model import Manifest, Resources, RunAs, bytes_of, requirements
+from components.model import Manifest, Resources, UnitRunAs, bytes_of, requirements
 from policy.baseline import POD_DEFAULTS, container_security, pod_security, shm_mount, shm_volume
 
 RUN_DIR = "/.gpu-runtime-run"
@@ -60,7 +60,7 @@ class UnitPod:
     ports: tuple[tuple[str, int], ...]
     mounts: tuple[VolumeMount, ...]
     home_claim: str | None
-    run_as: RunAs
+    run_as: UnitRunAs
     resources: Resources
     gpus: tuple[tuple[str, int], ...]
     """GPU resource name and amount; empty for a unit without one, and for one that claims its GPUs."""

@@ -18,8 +18,8 @@ from components.model import (
     Port,
     PortName,
     PublicKey,
-    RunAs,
     SecretName,
+    UnitRunAs,
     UserName,
     matching,
 )
@@ -106,7 +106,7 @@ class UnitSpec(Model):
     ports: tuple[PortSpec, ...] = ()
     mounts: tuple[MountSpec, ...] = ()
     home: HomeSpec | None = None
-    run_as: RunAs = RunAs()
+    run_as: UnitRunAs = UnitRunAs()
     ssh: SshSpec | None = None
     host: Name | None = None
     domain_suffix: Host | None = None
@@ -118,7 +118,7 @@ class UnitSpec(Model):
     priority_class: PriorityClass | None = None
     """In place of the flavor's."""
     user_namespace: StrictBool = False
-    """True: the uids of the pod are none of the node's, where the cluster can."""
+    """True: the uids of the pod are none of the node's, where the cluster can. Then root inside is allowed."""
     after_exit: Literal["hold", "restart"] | None = None
     """When the program has ended: keep its container, or start it again. None: hold with SSH, restart without."""
     start_seconds: Annotated[int, Field(ge=0, le=LONGEST_START)] = 10

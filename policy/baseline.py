@@ -212,9 +212,12 @@ POD_DEFAULTS: Final[Mapping[str, Any]] = {"automountServiceAccountToken": False,
 
 
 def pod_security(uid: int, gid: int) -> dict[str, Any]:
-    """Return the securityContext of a pod that runs as *uid*:*gid*, its volumes owned by *gid*."""
+    """Return the securityContext of a pod that runs as *uid*:*gid*, its volumes owned by *gid*.
+
+    As user 0 it obeys the law only in a user namespace of its own (`hostUsers: false`).
+    """
     return {
-        "runAsNonRoot": True,
+        "runAsNonRoot": uid != 0,
         "runAsUser": uid,
         "runAsGroup": gid,
         "fsGroup": gid,

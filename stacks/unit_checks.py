@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from components import names
 from components.gpu_storage import StorageSpec
+from components.model import RunAs, UnitRunAs
 from components.unit_spec import GPU_ENV_PREFIXES, PLATFORM_ENV, SYSTEM_FOLDERS, SYSTEM_TREES, UnitSpec
 from stacks.problems import Problem
 
@@ -15,6 +16,7 @@ Storages = Mapping[str, StorageSpec | None]
 def unit_problems(path: str, name: str, unit: UnitSpec, storages: Storages) -> Iterator[Problem]:
     """Yield the problems of unit *name*, written at *path*."""
     yield from _program(path, unit)
+    yield from _user(path, unit)
     yield from _environment(path, unit)
     yield from _ports(path, unit)
     yield from _mount_paths(path, unit)
@@ -26,6 +28,15 @@ def _program(path: str, unit: UnitSpec) -> Iterator[Problem]:
         yield Problem(
             f"{path}.args",
             "needs `command` beside it: the image's ENTRYPOINT cannot be known at preview; write the whole command",
+        )
+
+
+def _user(path: str, unit: UnitSpec) -> Iterator[Problem]:
+    if unit.run_as.is_root and not unit.user_namespace:
+        yield Problem(
+            f"{path}.runAs",
+            f"{unit.run_as}: a unit is root only in a user namespace of its own: say `userNamespace: true` beside it, "
+            "where the cluster can, or ids from 1",
         )
 
 
@@ -83,12 +94,17 @@ def _mounted_storages(path: str, name: str, unit: UnitSpec, storages: Storages) 
             yield Problem(f"{path}.mounts", f"storage {storage!r} is none of the tenant's storages: {known}")
             continue
         spec = storages[storage]
-        if spec is not None and spec.run_as != unit.run_as:
+        if spec is not None and not _may_write(unit.run_as, spec.run_as):
             yield Problem(
                 f"{path}.runAs",
                 f"unit {name} runs as {unit.run_as}, but storage {storage} is owned by {spec.run_as}; "
-                "give both the same runAs, so that the unit can write what was prepared",
+                "give both the same runAs (root: the same gid), so that the unit can write what was prepared",
             )
+
+
+def _may_write(unit: UnitRunAs, owner: RunAs) -> bool:
+    """Say whether a unit can write what *owner* has prepared; root without a capability is one of its group at most."""
+    return unit.gid == owner.gid and unit.uid in (owner.uid, 0)
 
 
 def _repeated(values: Iterable[object]) -> list[object]:

@@ -8,7 +8,7 @@ import pytest
 
 from components.flavor import Flavor
 from components.gpu_unit import Unit, UnitSecrets, unit_manifests
-from components.model import RunAs
+from components.model import UnitRunAs
 from components.unit_spec import HomeSpec, MountSpec, PortSpec, SshSpec, UnitSpec
 from policy.law import violations
 from tests.conftest import Golden
@@ -41,7 +41,7 @@ FULL = {
     "ports": (PortSpec(name="http", port=8888, expose="tenant"), PortSpec(name="debug", port=5678)),
     "mounts": (MountSpec(storage="dataset", path="/data", read_only=True),),
     "home": HomeSpec(storage="home"),
-    "run_as": RunAs(uid=2000, gid=3000),
+    "run_as": UnitRunAs(uid=2000, gid=3000),
     "ssh": SshSpec(username="alice", authorized_keys=(KEY,)),
 }
 

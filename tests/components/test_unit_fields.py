@@ -9,6 +9,7 @@ import pytest
 from components.flavor import ClaimSpec, Flavor, TolerationSpec, is_share
 from components.gpu_unit import unit_manifests
 from components.health import CheckSpec, ExecSpec, HttpGetSpec, ProbesSpec, TcpSocketSpec
+from components.model import UnitRunAs
 from components.unit_spec import SecretKeySpec
 from policy.law import violations
 from tests.components.test_unit import FULL, SECRETS, a_unit
@@ -147,6 +148,15 @@ def test_a_unit_in_a_user_namespace_is_still_no_root() -> None:
     spec = pod(PLACED, user_namespace=True)
 
     assert (spec["hostUsers"], spec["securityContext"]["runAsNonRoot"]) == (False, True)
+
+
+def test_root_inside_is_said_and_obeys_the_law_there_alone() -> None:
+    """A unit as root is one in a user namespace, or one that the law refuses; nothing else of its pod differs."""
+    root = {**FULL, "run_as": UnitRunAs(uid=0, gid=1000)}
+    inside, outside = (made(PLACED, **root, user_namespace=said) for said in (True, False))
+
+    assert [violation.text for manifest in inside.values() for violation in violations(manifest)] == []
+    assert {violation.check for manifest in outside.values() for violation in violations(manifest)} == {"non-root"}
 
 
 def test_probes_are_the_programs_alone() -> None:

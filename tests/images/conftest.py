@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.containers import HOME, USER, Pod
+from tests.images.containers import HOME, UID, USER, Pod
 from tools.images import Image, build
 
 
@@ -39,9 +39,9 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pod(tmp_path: Path, bundle_content: Path, keys: Path) -> Pod:
-    """A pod whose image has nothing at all, its bundle in place, Alice's key in its list."""
-    pod = Pod(tmp_path / "pod")
+def pod(tmp_path: Path, bundle_content: Path, keys: Path, request: pytest.FixtureRequest) -> Pod:
+    """A pod whose image has nothing at all, its bundle in place, Alice's key in its list; a parameter is its uid."""
+    pod = Pod(tmp_path / "pod", uid=getattr(request, "param", UID))
     pod.folder.chmod(0o755)
     tmp_path.chmod(0o755)
     image = tmp_path / "bundle-image"
