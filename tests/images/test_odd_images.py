@@ -75,7 +75,7 @@ def test_broken_account_files(pod: Pod, keys: Path) -> None:
     pod.image_file("/etc/passwd", "\n:::\nbroken\nalice:x:7:7::/nowhere:/bin/false")
     pod.image_file("/etc/group", "\n:\nalice:x\nalice:x:7:")
     with pod.main(*SLEEP) as running:
-        assert Client(keys, running).ssh("id -un; id -gn").stdout.split() == ["alice", "alice"]
+        assert Client(keys, running).ssh("id -un; id -gn").stdout.split() == ["alice", "gid1000"]
 
 
 def test_a_full_home(pod: Pod, keys: Path) -> None:
