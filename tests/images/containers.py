@@ -41,10 +41,15 @@ class Running:
 
     namespaces: subprocess.Popen[str]
 
+    @property
+    def process(self) -> int:
+        """Give process 1 of the container, as this machine counts."""
+        pid = self.namespaces.pid
+        return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to process 1, as a kubelet does."""
-        pid = self.namespaces.pid
-        os.kill(int(Path(f"/proc/{pid}/task/{pid}/children").read_text()), number)
+        os.kill(self.process, number)
 
     def kill(self) -> None:
         """End process 1, and with it every process of the container.

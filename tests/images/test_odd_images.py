@@ -3,16 +3,44 @@
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.images.containers import HOME, Client, Pod
+from tests.images.containers import HOME, Client, Pod, Running, until
 
 BUSYBOX = "/.gpu-runtime/bin/busybox"
 SLEEP = (BUSYBOX, "sleep", "600")
 STRANGER = 21234
+PIDS = Path("/sys/fs/cgroup/pids")
+
+
+@contextmanager
+def without_processes(running: Running) -> Iterator[None]:
+    """Let a container start no process more than it has, as one whose program has started thousands."""
+    space = _space(Path(f"/proc/{running.process}"))
+    group = PIDS / f"gpu-runtime-test-{running.process}"
+    group.mkdir()
+    inside = [process.name for process in Path("/proc").glob("[0-9]*") if _space(process) == space]
+    try:
+        for process in inside:
+            with suppress(ProcessLookupError):  # it has ended
+                (group / "cgroup.procs").write_text(process)
+        (group / "pids.max").write_text("1")  # those that are there may stay
+        yield
+        (group / "pids.max").write_text("max")
+    finally:
+        for process in (group / "cgroup.procs").read_text().split():
+            (PIDS / "cgroup.procs").write_text(process)
+        group.rmdir()
+
+
+def _space(process: Path) -> Path | None:
+    try:
+        return (process / "ns/pid").readlink()
+    except OSError:
+        return None  # it has ended
 
 
 @contextmanager
@@ -100,6 +128,18 @@ def test_a_full_tmp(pod: Pod, keys: Path, tmp_path: Path) -> None:
         client = Client(keys, running)
         assert "No space left" in client.ssh("echo x > /tmp/more").stderr
         assert client.ssh("tty; id -un", options=("-tt",)).stdout.split() == ["/dev/pts/0", "alice"]
+
+
+@pytest.mark.skipif(not PIDS.is_dir(), reason="needs the controller of process counts of cgroup v1")
+def test_a_container_full_of_processes(pod: Pod, keys: Path) -> None:
+    """While no process can be started nobody logs in; afterwards everybody does again, and it is written down."""
+    log = pod.path("run") / "sshd.log"
+    with pod.main(*SLEEP) as running:
+        client = Client(keys, running)
+        with without_processes(running):
+            assert client.ssh("true").returncode == 255
+        until(lambda: client.ssh("true").returncode == 0)
+        until(lambda: "Accepted publickey" in log.read_text())
 
 
 def test_a_program_that_closes_its_files(pod: Pod, keys: Path) -> None:
