@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.images.containers import HOME, UID, USER, Client, Pod, Running, until
 from tests.images.test_ssh import BUSYBOX, SLEEP, sshd
 
@@ -63,6 +65,7 @@ def processes_of_sessions(running: Running) -> list[int]:
     return sorted({int(number) for number in re.findall(r"pid=(\d+)", listing)})
 
 
+@pytest.mark.parametrize("pod", [UID, 0], indirect=True)
 def test_a_removed_keys_session_ends_and_anothers_stays(pod: Pod, keys: Path) -> None:
     """Alice's key is taken from the list: her session ends and she cannot come back; Mallory's session goes on."""
     admit(pod, keys, "alice", "mallory")
@@ -212,6 +215,7 @@ def test_a_certificate_is_as_good_as_its_authority(pod: Pod, keys: Path, tmp_pat
     assert start.endswith("serial=0 certificate=carol?s?laptop")
 
 
+@pytest.mark.parametrize("pod", [UID, 0], indirect=True)
 def test_the_audit_log_says_who_came_and_for_how_long(pod: Pod, keys: Path) -> None:
     """One line per start with the key's fingerprint, one per end with the seconds, one where the key was taken."""
     printed = subprocess.run(["ssh-keygen", "-lf", keys / "alice.pub"], check=True, capture_output=True, text=True)
