@@ -61,7 +61,7 @@ class Teller:
     away: str | None = None
     """Why the cluster did not answer: nobody waits for it a second time in one run."""
 
-    async def __call__(self, args: pulumi.ResourceHookArgs) -> None:
+    async def hear(self, args: pulumi.ResourceHookArgs) -> None:
         """Tell the pods of a unit whose keys changed.
 
         Raises RuntimeError, which the engine shows as a warning, where that was not possible.
@@ -100,4 +100,4 @@ def keys_hook(kubeconfig: str, context: str) -> pulumi.ResourceHook:
     It does nothing in a preview. Its errors are warnings: an update never fails by them, whatever they are.
     """
     teller = Teller(partial(cluster.connect, kubeconfig, context))
-    return pulumi.ResourceHook("tell-pods-of-keys", teller, pulumi.ResourceHookOptions(ignore_errors=True))
+    return pulumi.ResourceHook("tell-pods-of-keys", teller.hear, pulumi.ResourceHookOptions(ignore_errors=True))

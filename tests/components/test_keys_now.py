@@ -11,7 +11,7 @@ from lightkube import Client
 
 from components import names
 from components.cluster import UnreachableError
-from components.keys_now import ANNOTATION, Teller, change_of, digest
+from components.keys_now import ANNOTATION, Teller, change_of, digest, keys_hook
 from tests.components.test_cluster import client
 
 KEYS = {"authorized_keys": "ssh-ed25519 AAAA alice\n"}
@@ -71,7 +71,7 @@ def tell(teller: Teller, *wrote: pulumi.ResourceHookArgs) -> None:
     """Call the hook for each, as the engine does: all at once."""
 
     async def call() -> None:
-        for result in await asyncio.gather(*(teller(args) for args in wrote), return_exceptions=True):
+        for result in await asyncio.gather(*(teller.hear(args) for args in wrote), return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
@@ -155,6 +155,23 @@ def test_a_kubeconfig_that_is_gone_is_a_warning_too() -> None:
 def failing() -> Client:
     """Connect to nothing."""
     raise UnreachableError("it has no such context")
+
+
+def test_the_hook_is_one_that_the_engine_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is made without asking the cluster, runs in no preview, and an error of it is a warning."""
+    monkeypatch.setattr("pulumi.resource_hooks.register_resource_hook", lambda _: None)
+    hook = keys_hook("/nowhere", "rig")
+
+    assert hook.opts
+    assert (hook.opts.on_dry_run, hook.opts.ignore_errors) == (False, True)
+    with pytest.raises(RuntimeError, match="60 to 90 seconds"):
+        asyncio.run(call(hook))
+
+
+async def call(hook: pulumi.ResourceHook) -> None:
+    """Run *hook* as the engine's callback does."""
+    if waiting := hook(written(OTHER, KEYS)):
+        await waiting
 
 
 def test_many_units_share_one_connection() -> None:
