@@ -41,6 +41,22 @@ def unlisted(view: View, listed: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield key, _advice(key, fresh)
 
 
+def unreached(view: View, cidrs: Iterable[str], ports: Iterable[int]) -> Iterator[tuple[str, str]]:
+    """Yield (key of `gpu-runtime:cluster`, what to add to it) where the API server answers and no row leads the gate.
+
+    *cidrs* and *ports* are what the stack file says of the API server.
+    """
+    known, open_ports = ranges.merged(cidrs), set(ports)
+    found = ranges.merged(_seen(view)["apiServerCidrs"])
+    if far := [one for one in found if not _inside(one, known)]:
+        said = shortened(list(ranges.texts(far)), SHOWN)
+        yield "apiServerCidrs", f"add {said}: the API server answers there, and the gate asks it nowhere else"
+    answering = {port.port for one in view.slices for port in one.ports or () if port.port}
+    if closed := sorted(answering - open_ports):
+        said = ", ".join(map(str, closed))
+        yield "apiServerPorts", f"add {said}: the API server answers there, and the gate asks it nowhere else"
+
+
 def _inside(one: Network, walls: list[Network]) -> bool:
     """Say whether one of *walls*, sorted and without overlap, holds all of *one*: only the last to begin can."""
     after = bisect_right(walls, ranges.order(one), key=ranges.order)

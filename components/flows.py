@@ -119,7 +119,14 @@ def dns_pods(dns: DnsSpec) -> Pods:
     return Pods("dns", "cluster DNS", dns.namespace, {"matchLabels": dict(dns.selector)})
 
 
-def platform_flows(source_ranges: Sequence[str], dns: DnsSpec) -> list[Flow]:
+class ApiServers(NamedTuple):
+    """Where the cluster's API servers answer: ranges, and TCP ports."""
+
+    cidrs: tuple[str, ...]
+    ports: tuple[int, ...] = names.API_SERVER_PORTS
+
+
+def platform_flows(source_ranges: Sequence[str], dns: DnsSpec, api: ApiServers) -> list[Flow]:
     """Give the rows of the platform's own pods; *source_ranges* are those of clients, none for everybody."""
     blocks = tuple(ranges.Block(cidr) for cidr in source_ranges)
     clients = Addresses("clients of the said ranges", blocks) if blocks else Anybody("clients")
@@ -130,7 +137,12 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec) -> list[Flow]:
         Flow(FRPS, dns_pods(dns), both(*dns.ports), "find the gate"),
         *_dns_addresses(FRPS, dns),
         Flow(FRPS, GATE, tcp(names.GATE_PORT), "ask whether a client may announce a host"),
+        Flow(GATE, _api_servers(api), tcp(*api.ports), "see which units there are"),
     ]
+
+
+def _api_servers(api: ApiServers) -> Addresses:
+    return Addresses("the API server", tuple(map(ranges.Block, api.cidrs)), named=True)
 
 
 def tenant_flows(namespace: str, dns: DnsSpec, egress: Egress, *, internal: bool) -> list[Flow]:

@@ -39,6 +39,12 @@ HEALTH_PORT = 1339
 GATE_PORT = 9000
 """The gate authorises frps' clients here, over TLS."""
 
+GATE_METRICS_PORT = 9001
+"""The gate answers Prometheus here, without TLS; no row of the table of flows opens it yet."""
+
+API_SERVER_PORTS = (443, 6443)
+"""Where API servers answer: their Service, and those of most distributions at addresses of their own."""
+
 DNS_PORT = 53
 """Where a Service or a cache on the node answers, wherever the pods behind it listen."""
 

@@ -30,9 +30,9 @@ def namespace(owner: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(names.PLATFORM_NAMESPACE, None, worn)}
 
 
-def service_account(owner: str) -> Manifest:
+def service_account(owner: str, name: str = SERVICE_ACCOUNT) -> Manifest:
     """Build the account that the platform's pods run under; it holds no right and mounts no token."""
-    meta = metadata(SERVICE_ACCOUNT, names.PLATFORM_NAMESPACE, labels(owner, "platform", names.PROJECT))
+    meta = metadata(name, names.PLATFORM_NAMESPACE, labels(owner, "platform", names.PROJECT))
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "automountServiceAccountToken": False}
 
 

@@ -11,9 +11,6 @@ from components.model import Manifest, Network
 from components.tunnel import ENTRANCE, FrpSpec
 from policy.baseline import BLOCKED, METADATA
 
-API_PORTS = (443, 6443)
-"""Where API servers answer at addresses of their own."""
-
 WEB, TLS = 80, 443
 
 OTHERS = 3
@@ -34,6 +31,8 @@ class Surroundings:
     """None: the tunnel servers are elsewhere."""
     api_servers: tuple[str, ...]
     """Ranges of API servers; those of a single address are tried."""
+    api_ports: tuple[int, ...]
+    """Where they answer."""
     holes: tuple[str, ...]
     """Ranges that every tenant may reach in part: nothing in them is tried."""
     services: tuple[tuple[str, str, int], ...]
@@ -53,8 +52,8 @@ def _names() -> Iterator[Manifest]:
 
 
 def _cluster(around: Surroundings) -> Iterator[Manifest]:
-    yield closed("API server", "$KUBERNETES_SERVICE_HOST", API_PORTS[0], "its Service; no tenant talks to it")
-    for cidr, port in product(around.api_servers, API_PORTS):
+    yield closed("API server", "$KUBERNETES_SERVICE_HOST", TLS, "its Service; no tenant talks to it")
+    for cidr, port in product(around.api_servers, around.api_ports):
         if address := _single(cidr):
             yield closed(f"API server, {address}:{port}", address, port, "its own address")
     yield closed("kubelet", "$NODE_IP", names.KUBELET_PORT, "of this node: runs commands in pods")

@@ -12,7 +12,7 @@ from components.derive import fingerprint
 from components.dns import DnsSpec
 from components.entrance import CONFIG_FILE, SERVERS_FILE, servers_json
 from components.entrance_config import LimitsSpec, haproxy_cfg
-from components.flows import Flow, platform_flows
+from components.flows import ApiServers, Flow, platform_flows
 from components.frp_config import frps_toml
 from components.frps_pod import FRPS, server_manifests
 from components.kube import SKIP_AWAIT, metadata, register
@@ -98,6 +98,7 @@ class Tunnel:
     owner: str
     images: TierImages
     dns: DnsSpec
+    api: ApiServers
     admits: tuple[str, ...] = ()
     """Owners of further stacks whose units may announce their hosts here."""
 
@@ -149,7 +150,7 @@ def _config(tunnel: Tunnel) -> Manifest:
 
 def rows_of_tunnel(tunnel: Tunnel) -> list[Flow]:
     """Give the platform's rows of the table of flows."""
-    return platform_flows(tunnel.spec.service.source_ranges, tunnel.dns)
+    return platform_flows(tunnel.spec.service.source_ranges, tunnel.dns, tunnel.api)
 
 
 def _walls(tunnel: Tunnel) -> dict[str, Manifest]:

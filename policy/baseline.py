@@ -30,7 +30,7 @@ TOKEN_EXEMPTIONS: Final[Mapping[str, str]] = {
     "routes": "writes Envoy's routes from our labelled Services, so it watches them",
     "status": "reports the state of units and storages, so it reads them",
 }
-"""Pods of the platform that may carry a service-account token: value of `app.kubernetes.io/name` -> reason."""
+"""Pods of the platform that may carry a service-account token: value of `app.kubernetes.io/component` -> reason."""
 
 DEFAULT_CAPABILITIES: Final = frozenset(
     {

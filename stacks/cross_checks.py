@@ -21,6 +21,7 @@ from stacks.pod_checks import pod_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
 from stacks.server_checks import server_of, server_problems
+from stacks.tier_checks import tier_problems
 from stacks.unit_checks import unit_problems
 
 NAMESPACE_LENGTH = 63
@@ -90,6 +91,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     yield from egress_problems(raw, view.tenants, view.prefix)
     yield from server_problems(raw)
     yield from handover_problems(raw)
+    yield from tier_problems(raw)
     for tenant in view.tenants:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)

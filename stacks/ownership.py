@@ -9,7 +9,7 @@ from lightkube import Client
 from components import cluster, keys_now, names
 from components.cluster import Claim
 from components.cluster_dns import dns_warnings
-from components.cluster_ranges import unlisted
+from components.cluster_ranges import unlisted, unreached
 from components.cluster_view import View, look
 from components.names import PROJECT
 from stacks.problems import Problem, RefusedError
@@ -60,6 +60,9 @@ def refusals(stack: Stack, view: View) -> Iterator[Problem]:
     config = stack.config
     for key, advice in unlisted(view, (*config.cluster.cidrs, *config.egress.blocked_cidrs)):
         yield Problem(f"cluster.{key}", advice)
+    if stack.tunnel:
+        for key, advice in unreached(view, config.cluster.api_server_cidrs, config.cluster.api_server_ports):
+            yield Problem(f"cluster.{key}", advice)
     if config.cluster.admin_tier and view.admin_tier is None and "admin_tier" not in view.forbidden:
         lacks = "the cluster does not serve ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"
         yield Problem("cluster.adminTier", f"{lacks}; install its CRD where the network plugin knows it, or say false")

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from components import names
 from components.egress import Egress, of_stack
-from components.flows import OWN_TUNNEL, Flow
+from components.flows import OWN_TUNNEL, ApiServers, Flow
 from components.gpu_storage import Storage, storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
@@ -49,7 +49,8 @@ class Stack:
         if config.platform is None or config.ssh.server:
             return None
         tier = TierImages(**{name: images[name] for name in ("entrance", "frp", "gate")})
-        return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, config.platform.admits)
+        api = ApiServers(config.cluster.api_server_cidrs, config.cluster.api_server_ports)
+        return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, api, config.platform.admits)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
@@ -87,8 +88,8 @@ class Stack:
         walls = tuple(manifest for manifest in self._walled if manifest["kind"].endswith("NetworkPolicy"))
         holes = tuple(hole.block.cidr for hole in self.egress.holes)
         services = tuple(_service(unit) for unit in self.units.values() if unit.spec.ports)
-        tier = None if self.config.ssh.server else self.config.ssh
-        around = Surroundings(tier, self.config.cluster.api_server_cidrs, holes, services)
+        tier, cluster = None if self.config.ssh.server else self.config.ssh, self.config.cluster
+        around = Surroundings(tier, cluster.api_server_cidrs, cluster.api_server_ports, holes, services)
         return ProbeSpec(self.owner, self.config.images["probe"], tuple(targets(around)), walls)
 
     @cached_property

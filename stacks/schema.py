@@ -5,11 +5,12 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr, StrictBool
 
+from components import names
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
 from components.gpu_storage import AccessMode, StorageSpec
-from components.model import Cidr, Model, Name, PinnedImage, SecretName
+from components.model import Cidr, Model, Name, PinnedImage, Port, SecretName
 from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
 from components.tunnel_server import Certificates
@@ -35,6 +36,8 @@ class ClusterConfig(Model):
     kubeconfig: str | None = None
     """Path of the kubeconfig; None: KUBECONFIG, else ~/.kube/config."""
     api_server_cidrs: Ranges = ()
+    """Also where the gate finds the API server, at its own addresses: those of the Service are translated before."""
+    api_server_ports: Annotated[tuple[Port, ...], Field(min_length=1, max_length=8)] = names.API_SERVER_PORTS
     pod_cidrs: Ranges = ()
     service_cidrs: Ranges = ()
     node_cidrs: Ranges = ()

@@ -29,7 +29,8 @@ def raw(path: Path) -> dict[str, Any]:
     said = {key.removeprefix("gpu-runtime:"): value for key, value in config.items()}
     said["secret"] = SECRET
     if path.stem == "Pulumi.local":
-        said["cluster"] = {"context": "rig-test", "podCidrs": ["10.244.0.0/16"], "serviceCidrs": ["10.96.0.0/16"]}
+        ranges = {"podCidrs": ["10.244.0.0/16"], "serviceCidrs": ["10.96.0.0/16"]}
+        said["cluster"] = {"context": "rig-test", "apiServerCidrs": ["10.99.0.2/32"], **ranges}
         said["images"] = {name: image(name) for name in IMAGES}
         said["tenants"]["lab-a"]["units"]["trainer"]["ssh"]["authorizedKeys"] = [KEY]
     if path.stem == "Pulumi.lab":

@@ -56,7 +56,7 @@ def test_imports_point_one_way(folder: str) -> None:
 
 
 def test_services_know_nothing_of_pulumi() -> None:
-    """A service runs in a small image with Python's standard library alone."""
+    """A service runs in a small image, with Python's standard library and what its recipe names."""
     found = {name for path in modules("services") for name in imports(path) if name.startswith("pulumi")}
 
     assert found == set()

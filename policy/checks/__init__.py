@@ -5,6 +5,7 @@ from typing import Final
 from policy.check import Check
 from policy.checks import (
     added_capabilities,
+    api_rights,
     apparmor,
     blocked_egress,
     broad_policies,
@@ -65,6 +66,7 @@ ALL: Final[tuple[Check, ...]] = (
     proc_mount,
     sysctls,
     service_account_token,
+    api_rights,
     service_links,
     resources,
     gpu_claims,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from policy.baseline import TOKEN_EXEMPTIONS
+from policy.baseline import PLATFORM_LABEL, TOKEN_EXEMPTIONS
 from policy.check import Framework, Severity
 from policy.field import Finding
 from policy.objects import Object, Pod, World
@@ -15,8 +15,8 @@ REMEDIATION = "Set automountServiceAccountToken to false on pods and ServiceAcco
 FRAMEWORKS = {Framework.NSA: "C-0034", Framework.CIS: "5.1.6"}
 
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105 - the type of a Secret, not one
-EXEMPTION_LABEL = "app.kubernetes.io/name"
-"""The label by which `TOKEN_EXEMPTIONS` names a pod; it counts in the platform's namespace only."""
+EXEMPTION_LABEL = PLATFORM_LABEL[0]
+"""The label by which `TOKEN_EXEMPTIONS` names a pod, its component; it counts in the platform's namespace only."""
 
 
 def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:

@@ -2,18 +2,26 @@
 
 import argparse
 import asyncio
+import os
 import signal
 import ssl
 import sys
 from pathlib import Path
 
+from gate import metrics
+from gate.api_server import ApiServer
+from gate.follow import Follower
 from gate.keys import KeyFileError, read_keys
 from gate.log import event
 from gate.rules import Policy
 from gate.server import HEAD_LIMIT, HEALTH_PATH, PLUGIN_PATH, REQUEST_SECONDS, Gate
+from gate.view import View
 
 FINISH_SECONDS = 2.0
 """For the requests in hand once the door is closed; each takes milliseconds."""
+
+API_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds who it is to the API server."""
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
@@ -27,10 +35,42 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--cert-file", type=Path, required=True, help="certificate chain of this server, PEM")
     parser.add_argument("--private-key-file", type=Path, required=True, help="its private key, PEM")
     parser.add_argument("--owner", action="append", required=True, metavar="STACK", help="a stack to admit; repeatable")
+    parser.add_argument("--api-dir", type=Path, default=API_DIR, help="ca.crt and token for the API server")
+    parser.add_argument("--api-server", default=_in_cluster(), metavar="HOST:PORT", help="default: this cluster's")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="answer Prometheus there, without TLS")
     parser.add_argument(
         "--drain-seconds", type=float, default=3.0, help="serve on after SIGTERM (default: %(default)s)"
     )
     return parser.parse_args(argv)
+
+
+def _in_cluster() -> str:
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{what}", "") for what in ("HOST", "PORT"))
+    return f"{host}:{port}"
+
+
+def _address(said: str) -> tuple[str, int]:
+    """Read HOST:PORT, of which an IPv6 host may stand in brackets.
+
+    Raises ValueError with what is wrong.
+    """
+    host, _, port = said.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"{said!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def followed(options: argparse.Namespace) -> View:
+    """Begin to follow the cluster; the view is empty until it has answered."""
+    view, folder = View(), options.api_dir
+    api = ApiServer(*_address(options.api_server), folder / "ca.crt", folder / "token")
+    followers = [Follower(api, table) for table in (view.namespaces, view.services)]
+    metrics.observe(*followers)
+    if options.metrics:
+        metrics.serve(*_address(options.metrics))
+    for follower in followers:
+        follower.start()
+    return view
 
 
 def tls_context(cert: Path, key: Path) -> ssl.SSLContext:
@@ -43,13 +83,11 @@ def tls_context(cert: Path, key: Path) -> ssl.SSLContext:
 
 async def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, then drain: peers learn of the end a little later than we do."""
-    owners = frozenset(options.owner)
-    gate = Gate(lambda: Policy(read_keys(options.key_file), owners))
-    host, _, port = options.listen.rpartition(":")
+    owners, view = frozenset(options.owner), followed(options)
+    gate = Gate(lambda: Policy(read_keys(options.key_file), owners, view))
     server = await asyncio.start_server(
         gate.serve,
-        host.strip("[]"),
-        int(port),
+        *_address(options.listen),
         limit=HEAD_LIMIT,
         ssl=tls_context(options.cert_file, options.private_key_file),
         ssl_handshake_timeout=REQUEST_SECONDS,

@@ -36,13 +36,16 @@ def capability(key: bytes, claim: Claim) -> str:
     return hmac.digest(key, f"{claim.namespace}\0{claim.unit}\0{claim.host}".encode(), "sha256").hex()
 
 
-def is_capable(given: str, claim: Claim, gate_keys: tuple[bytes, ...]) -> bool:
-    """Tell whether *given* is the capability of *claim* under any of *gate_keys*, in constant time per key."""
+def proving_key(given: str, claim: Claim, gate_keys: tuple[bytes, ...]) -> int | None:
+    """Tell under which of *gate_keys* (from 0) *given* is the capability of *claim*, in constant time per key.
+
+    None: under none of them.
+    """
     matches = [
         hmac.compare_digest(given.encode(), capability(stack_key(key, claim.owner), claim).encode())
         for key in gate_keys
     ]
-    return any(matches)
+    return matches.index(True) if any(matches) else None
 
 
 def new_run_id(claim: Claim, gate_keys: tuple[bytes, ...]) -> str:

@@ -1,11 +1,18 @@
-"""What a tunnel client may do, decided from frps's plugin request alone: pure, and every doubt is a refusal."""
+"""What a tunnel client may do, decided from frps's plugin request and what the gate knows: every doubt is a refusal.
+
+What ends with a unit: whether it is there is asked at each Login, NewProxy and NewUserConn, so that one which was
+removed, or whose capability is of a key that is gone, gets no further session from that moment on. Sessions that are
+open stay open: frps has no word for ending one, save at a Ping, where a mistake or an absence of the gate would end
+everybody's. They end with the unit's pod, which the same `up` removes.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from gate.capability import is_capable, is_own_run_id, new_run_id
+from gate.capability import is_own_run_id, new_run_id, proving_key
 from gate.claim import Claim, RefusedError, claim_of
+from gate.view import View
 
 PLUGIN_VERSION = "0.1.0"
 """The plugin protocol of frp 0.70.1; another one would have fields that nobody here has judged."""
@@ -27,10 +34,11 @@ PROXY_FIELDS = frozenset({"user", "proxy_name", "proxy_type", "multiplexer", "cu
 
 @dataclass(frozen=True)
 class Policy:
-    """What this gate knows: its keys (newest first) and the stacks that it admits."""
+    """What this gate knows: its keys (newest first), the stacks that it admits and the units that there are."""
 
     keys: tuple[bytes, ...]
     owners: frozenset[str]
+    view: View
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,8 @@ class Allowed:
     claim: Claim
     client: str
     content: Mapping[str, Any] | None = None
+    previous: bool = False
+    """The capability is of a key that is being rotated out: the client would be refused without it."""
 
 
 def judge(request: object, policy: Policy) -> Allowed:
@@ -67,45 +77,57 @@ def judge(request: object, policy: Policy) -> Allowed:
 
 
 def _login(content: Mapping[str, Any], policy: Policy) -> Allowed:
-    claim = _proved(content.get("metas"), policy)
+    proved = _proved(content.get("metas"), policy)
     _refuse_others(content, LOGIN_FIELDS)
     pool = content.get("pool_count", 0)
     if type(pool) is not int or not 0 <= pool <= MAX_POOL:
         raise RefusedError(f"pool_count must be 0 to {MAX_POOL}")
     run_id = content.get("run_id", "")
-    if isinstance(run_id, str) and is_own_run_id(run_id, claim, policy.keys):
-        return Allowed("Login", claim, _client(content, "client_address"))
+    allowed = proved.allowed("Login", _client(content, "client_address"))
+    if isinstance(run_id, str) and is_own_run_id(run_id, proved.claim, policy.keys):
+        return allowed
     # A run id that was not given to this very unit would take over another's session: it gets one of its own.
-    bound = {**content, "run_id": new_run_id(claim, policy.keys)}
-    return Allowed("Login", claim, _client(content, "client_address"), bound)
+    return replace(allowed, content={**content, "run_id": new_run_id(proved.claim, policy.keys)})
 
 
 def _new_proxy(content: Mapping[str, Any], policy: Policy) -> Allowed:
-    claim = _proved(_user(content).get("metas"), policy)
+    proved = _proved(_user(content).get("metas"), policy)
+    host = proved.claim.host
     _refuse_others(content, PROXY_FIELDS)
     if content.get("proxy_type") != "tcpmux" or content.get("multiplexer") != "httpconnect":
         raise RefusedError("only a tcpmux proxy with multiplexer httpconnect is allowed")
-    if content.get("custom_domains") != [claim.host]:
-        raise RefusedError(f"this unit may announce {claim.host!r} and nothing else")
-    if content.get("proxy_name") != claim.host:
-        raise RefusedError(f"this unit's proxy is named {claim.host!r}")
-    return Allowed("NewProxy", claim, "")
+    if content.get("custom_domains") != [host]:
+        raise RefusedError(f"this unit may announce {host!r} and nothing else")
+    if content.get("proxy_name") != host:
+        raise RefusedError(f"this unit's proxy is named {host!r}")
+    return proved.allowed("NewProxy", "")
 
 
 def _new_user_conn(content: Mapping[str, Any], policy: Policy) -> Allowed:
-    claim = _proved(_user(content).get("metas"), policy)
-    if content.get("proxy_name") != claim.host or content.get("proxy_type") != "tcpmux":
-        raise RefusedError(f"this unit takes connections for {claim.host!r} only")
-    return Allowed("NewUserConn", claim, _client(content, "remote_addr"))
+    proved = _proved(_user(content).get("metas"), policy)
+    host = proved.claim.host
+    if content.get("proxy_name") != host or content.get("proxy_type") != "tcpmux":
+        raise RefusedError(f"this unit takes connections for {host!r} only")
+    return proved.allowed("NewUserConn", _client(content, "remote_addr"))
 
 
-def _proved(metas: object, policy: Policy) -> Claim:
+class _Proved(NamedTuple):
+    claim: Claim
+    key: int
+
+    def allowed(self, op: str, client: str) -> Allowed:
+        return Allowed(op, self.claim, client, previous=self.key > 0)
+
+
+def _proved(metas: object, policy: Policy) -> _Proved:
     claim, given = claim_of(metas, policy.owners)
-    if not is_capable(given, claim, policy.keys):
+    key = proving_key(given, claim, policy.keys)
+    if key is None:
         raise RefusedError(
             f"the capability is not that of unit {claim.unit!r} in {claim.namespace!r} for {claim.host!r}"
         )
-    return claim
+    policy.view.demand(claim)  # last: who proves nothing learns nothing of what there is
+    return _Proved(claim, key)
 
 
 def _user(content: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 
+from gate import metrics
 from gate.claim import RefusedError
 from gate.keys import KeyFileError
 from gate.log import event
@@ -13,6 +14,8 @@ from gate.rules import Allowed, Policy, judge
 
 PLUGIN_PATH = "/frp"
 HEALTH_PATH = "/healthz"
+LIVE_PATH = "/livez"
+"""Ready is who can say yes, alive is who answers: one that waits for keys or for the API server is left alone."""
 
 HEAD_LIMIT = 8 * 1024
 """Bytes of request line and headers; frps sends some 250."""
@@ -77,6 +80,7 @@ class Gate:
             return response(bad.status, {"error": bad.status.phrase})
         except KeyFileError as error:
             event("unready", reason=str(error))
+            metrics.UNREADY.inc()
             return response(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "no usable key"})
         except (EOFError, OSError):
             raise  # the client is gone: there is nobody to answer
@@ -96,11 +100,12 @@ class Gate:
             case ("POST", "/frp"):
                 return verdict(request.body, self.policy())
             case ("GET", "/healthz"):
-                self.policy()
-                if self.draining:
+                if self.draining or not self.policy().view.complete:
                     raise BadRequestError(HTTPStatus.SERVICE_UNAVAILABLE)
                 return {"ok": True}
-            case (_, "/frp" | "/healthz"):
+            case ("GET", "/livez"):
+                return {"ok": True}
+            case (_, "/frp" | "/healthz" | "/livez"):
                 raise BadRequestError(HTTPStatus.METHOD_NOT_ALLOWED)
             case _:
                 raise BadRequestError(HTTPStatus.NOT_FOUND)
@@ -141,13 +146,15 @@ def verdict(body: bytes, policy: Policy) -> dict[str, object]:
         request = json.loads(body)
     except (ValueError, RecursionError):
         raise BadRequestError(HTTPStatus.BAD_REQUEST) from None
+    op = request.get("op") if isinstance(request, dict) else None
     try:
         allowed = judge(request, policy)
     except RefusedError as refused:
-        op = request.get("op") if isinstance(request, dict) else None
         event("refused", op=str(op)[:32], reason=str(refused))
+        metrics.count(op, "refused")
         return {"reject": True, "reject_reason": str(refused)}
     _log(allowed)
+    metrics.count(op, "allowed")
     changed = {"unchange": True} if allowed.content is None else {"unchange": False, "content": allowed.content}
     return {"reject": False, **changed}
 
@@ -164,5 +171,8 @@ def response(status: HTTPStatus, payload: dict[str, object]) -> bytes:
 
 def _log(allowed: Allowed) -> None:
     names = {"Login": "login", "NewProxy": "announced", "NewUserConn": "session"}
-    client = {"client": allowed.client} if allowed.client else {}
-    event(names[allowed.op], **asdict(allowed.claim), **client)
+    more = {"client": allowed.client} if allowed.client else {}
+    if allowed.previous:
+        more["key"] = "previous"
+        metrics.PREVIOUS.labels(allowed.op).inc()
+    event(names[allowed.op], **asdict(allowed.claim), **more)

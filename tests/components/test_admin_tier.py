@@ -12,7 +12,7 @@ from components import admin_tier, ranges
 from components.admin_tier import MOST, admin_manifests
 from components.dns import DnsSpec
 from components.egress import AllowSpec, Egress, EgressSpec, PortRule, of_stack
-from components.flows import OWN_TUNNEL, Flow, platform_flows, tcp, tenant_flows, unit_flows, workloads
+from components.flows import OWN_TUNNEL, ApiServers, Flow, platform_flows, tcp, tenant_flows, unit_flows, workloads
 from policy.baseline import BLOCKED_V4, BLOCKED_V6, METADATA
 from policy.ends import Pod
 from policy.field import Field
@@ -44,10 +44,13 @@ EGRESS = of_stack(
 )
 
 
+API = ApiServers(("198.18.7.10/32",))
+
+
 def table(egress: Egress = EGRESS) -> list[Flow]:
     """Give the rows of the platform and of two tenants with a unit each."""
     return [
-        *platform_flows((), DNS),
+        *platform_flows((), DNS, API),
         *tenant_flows("lab-a", DNS, egress, internal=True),
         *tenant_flows("lab-b", DNS, of_stack(EgressSpec(allow=(allowed("10.50.0.0/16", 22),)), []), internal=False),
         *unit_flows("lab-a", "trainer", OWN_TUNNEL, [6006]),

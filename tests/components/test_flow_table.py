@@ -29,9 +29,9 @@ UNNAMED = bare_pod("unnamed", "gpu-lab-a", {"app": "by-hand"})
 
 ADDRESSES = (
     "44.1.2.3", "10.1.2.3", "10.1.7.9", "10.1.8.9", "169.254.169.254", "169.254.20.10", "52.0.0.9", "10.128.0.9",
-    "2a00::1", "fd00:ec2::254", "fd00:128::1", "64:ff9b::a01:203",
+    "2a00::1", "fd00:ec2::254", "fd00:128::1", "64:ff9b::a01:203", "198.18.7.10",
 )  # fmt: skip
-"""The internet, holes and what is beside them, metadata, DNS on the node, ranges of the site, pods; both families."""
+"""Internet, holes and what is beside them, metadata, DNS on the node, the site's ranges, pods, IPv6, the API server."""
 
 PORTS = (
     ("TCP", 22),

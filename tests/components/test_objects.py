@@ -7,6 +7,7 @@ import pytest
 
 from components.dns import DnsSpec
 from components.egress import Egress
+from components.flows import ApiServers
 from components.gpu_storage import ImagePrepare, Storage, StorageSpec, storage_manifests
 from components.model import RunAs
 from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
@@ -37,7 +38,8 @@ STORAGE = Storage(
     prepare_image=image("python"),
 )
 SPEC = FrpSpec(kind="frp", domain_suffixes=("ssh.example.com",), connect=ConnectSpec(host="ssh.example.com"))
-TUNNEL = Tunnel(SPEC, "test", TierImages(image("entrance"), image("frp"), image("gate")), DnsSpec())
+API = ApiServers(("198.18.7.10/32",))
+TUNNEL = Tunnel(SPEC, "test", TierImages(image("entrance"), image("frp"), image("gate")), DnsSpec(), API)
 SECRETS = TunnelSecrets({"token": "T"}, {"key": "K"}, "fingerprint-1", "fingerprint-2")
 
 

@@ -24,6 +24,7 @@ from tests.stack_files import image
 AROUND = Surroundings(
     tunnel=TUNNEL.spec,
     api_servers=("198.18.0.0/28", "198.18.7.7/32"),
+    api_ports=(443, 6443),
     holes=(),
     services=tuple((f"u{n}.lab-b", f"unit-u{n}.lab-b.svc", 8888) for n in range(5)),
 )

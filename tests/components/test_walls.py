@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from components import ranges, walls
 from components.dns import DnsSpec
 from components.egress import AllowSpec, Egress, EgressSpec, of_stack, sealed
-from components.flows import OWN_TUNNEL, external_tunnel, platform_flows, tenant_flows, unit_flows
+from components.flows import OWN_TUNNEL, ApiServers, external_tunnel, platform_flows, tenant_flows, unit_flows
 from policy.baseline import ALLOWED_ANNOTATION, BLOCKED_V4, BLOCKED_V6, METADATA
 
+API = ApiServers(("198.18.7.10/32",))
 CIDRS = st.one_of(
     st.builds(
         lambda a, p: str(ipaddress.ip_network((a, p), strict=False)), st.integers(0, 2**32 - 1), st.integers(1, 32)
@@ -79,10 +80,10 @@ def test_each_direction_has_a_policy_of_its_own() -> None:
     rows = [*tenant_flows("lab-a", DnsSpec(), Egress(), internal=True), *unit_flows("lab-a", "web", OWN_TUNNEL, [80])]
     made = [
         *walls.policies("lab-a", {}, rows).values(),
-        *walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec())).values(),
+        *walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec(), API)).values(),
     ]
 
-    assert len(made) == 9
+    assert len(made) == 10
     for policy in made:
         (direction,) = policy["spec"]["policyTypes"]
         assert policy["spec"][direction.lower()]
@@ -244,7 +245,7 @@ def test_dns_addresses_are_opened_on_the_dns_port_alone() -> None:
 def test_both_ends_of_the_tunnel_agree() -> None:
     """A unit may begin what the tunnel servers let in: the row of each end names the same port and pods."""
     out = walls.policies("lab-a", {}, unit_flows("lab-a", "web", OWN_TUNNEL, []))["unit-web-out"]["spec"]["egress"]
-    into = walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec()))["frps-in"]["spec"]["ingress"]
+    into = walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec(), API))["frps-in"]["spec"]["ingress"]
 
     assert out[0]["ports"] == into[1]["ports"]
     assert into[1]["from"][0]["podSelector"] == {"matchLabels": {"app.kubernetes.io/component": "unit"}}

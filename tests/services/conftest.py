@@ -17,7 +17,7 @@ def gate(tmp_path: Path, authority: Authority) -> Iterator[Gate]:
     """Start a gate for one test."""
     gate = Gate(tmp_path, authority)
     yield gate
-    gate.process.end()
+    gate.end()
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def door(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iter
     """Start one gate for the tests that only ask."""
     gate = Gate(tmp_path_factory.mktemp("door"), authority)
     yield gate
-    gate.process.end()
+    gate.end()
 
 
 @pytest.fixture

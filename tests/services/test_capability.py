@@ -3,7 +3,7 @@ import hmac
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from gate.capability import capability, hkdf_sha256, is_capable, is_own_run_id, new_run_id, stack_key
+from gate.capability import capability, hkdf_sha256, is_own_run_id, new_run_id, proving_key, stack_key
 
 from tests.services.world import GATE_KEY, OTHER_KEY, claim
 
@@ -30,17 +30,17 @@ def test_capability_belongs_to_one_unit_of_one_stack() -> None:
     """Another unit, namespace, owner or key has another capability."""
     others = [claim("other"), claim(namespace="lab-b"), claim(owner="prod")]
     own = capability(stack_key(GATE_KEY, "dev"), claim())
-    assert is_capable(own, claim(), (GATE_KEY,))
-    assert not any(is_capable(own, other, (GATE_KEY,)) for other in others)
-    assert not is_capable(own, claim(), (OTHER_KEY,))
-    assert not is_capable("", claim(), (GATE_KEY,))
-    assert not is_capable("é" * 64, claim(), (GATE_KEY,))
+    assert proving_key(own, claim(), (GATE_KEY,)) == 0
+    assert [proving_key(own, other, (GATE_KEY,)) for other in others] == [None] * 3
+    assert proving_key(own, claim(), (OTHER_KEY,)) is None
+    assert proving_key("", claim(), (GATE_KEY,)) is None
+    assert proving_key("é" * 64, claim(), (GATE_KEY,)) is None
 
 
 def test_any_key_of_the_file_will_do() -> None:
-    """While a key is rotated, capabilities of the new and of the previous one both hold."""
-    for key in (GATE_KEY, OTHER_KEY):
-        assert is_capable(capability(stack_key(key, "dev"), claim()), claim(), (GATE_KEY, OTHER_KEY))
+    """While a key is rotated, capabilities of the new and of the previous one both hold, and are told apart."""
+    for place, key in enumerate((GATE_KEY, OTHER_KEY)):
+        assert proving_key(capability(stack_key(key, "dev"), claim()), claim(), (GATE_KEY, OTHER_KEY)) == place
 
 
 def test_a_run_id_serves_its_unit_only() -> None:

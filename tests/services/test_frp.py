@@ -154,6 +154,8 @@ OTHER = claim("other")
 ATTEMPTS: dict[str, tuple[Change, str]] = {
     "another's capability": (said(capability=metas(OTHER)["capability"]), "capability"),
     "another's metadata but not capability": (said(unit="other", host=OTHER.host), "capability"),
+    "a unit that is gone": (said(**metas(claim("gone"))), "no unit 'gone' in 'lab-a'"),
+    "a namespace that is nobody's": (said(**metas(claim(namespace="lab-z"))), "no namespace 'lab-z' of stack 'dev'"),
     "another stack's unit": (said(**metas(claim(owner="prod"))), "not admitted"),
     "capability of another key": (said(**metas(claim(), OTHER_KEY)), "capability"),
     "no metadata": (top(metadatas={}), "no metadata"),

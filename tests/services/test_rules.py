@@ -8,9 +8,10 @@ from gate.rules import Policy, judge
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.services.test_view import a_view
 from tests.services.world import GATE_KEY, OTHER_KEY, OWNER, claim, metas
 
-POLICY = Policy((GATE_KEY,), frozenset({OWNER}))
+POLICY = Policy((GATE_KEY,), frozenset({OWNER}), a_view())
 HOST = claim().host
 
 Json = dict[str, Any]
@@ -257,9 +258,42 @@ def test_what_is_no_request_is_refused(request_: Any) -> None:
 
 def test_without_owners_or_keys_nobody_passes() -> None:
     """An empty policy allows nothing."""
-    for policy in (Policy((), frozenset({OWNER})), Policy((GATE_KEY,), frozenset())):
+    for policy in (Policy((), frozenset({OWNER}), a_view()), Policy((GATE_KEY,), frozenset(), a_view())):
         with pytest.raises(RefusedError):
             judge(login(), policy)
+
+
+@pytest.mark.parametrize("request_", [login(), new_proxy(), new_user_conn()], ids=["Login", "NewProxy", "NewUserConn"])
+def test_a_unit_that_is_gone_may_nothing(request_: Json) -> None:
+    """At each of the three doors a good capability of a unit that the cluster does not have is refused."""
+    view = a_view()
+    view.services.replace([])
+    with pytest.raises(RefusedError, match="no unit 'trainer' in 'lab-a'"):
+        judge(request_, Policy((GATE_KEY,), frozenset({OWNER}), view))
+
+
+def test_who_proves_nothing_learns_nothing_of_units() -> None:
+    """A client without a capability is told the same of a unit that is there and of one that is not."""
+    told = []
+    for unit in ("trainer", "nobody"):
+        with pytest.raises(RefusedError) as refused:
+            judge(login(metas=metas(claim(unit), OTHER_KEY)), POLICY)
+        told.append(str(refused.value).replace(unit, ""))
+    assert told[0] == told[1]
+
+
+def test_a_stack_signs_for_no_namespace_of_another() -> None:
+    """Two stacks on one cluster: the key of the second signs no right to what is of the first."""
+    both = Policy((GATE_KEY,), frozenset({OWNER, "prod"}), a_view())
+    with pytest.raises(RefusedError, match="no namespace 'lab-a' of stack 'prod'"):
+        judge(login(metas=metas(claim(owner="prod"))), both)
+
+
+def test_what_the_previous_key_allows_is_known() -> None:
+    """While a secret is rotated, who still comes with the old one is allowed and named, so that one sees it end."""
+    old = Policy((OTHER_KEY, GATE_KEY), frozenset({OWNER}), a_view())
+    for request in (login(), new_proxy(), new_user_conn()):
+        assert (judge(request, old).previous, judge(request, POLICY).previous) == (True, False)
 
 
 def test_a_refusal_tells_no_secret() -> None:

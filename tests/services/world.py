@@ -28,6 +28,7 @@ from gate.claim import Claim
 from tunnel.wanted import Access, Server, Unit, Wanted
 from typing_extensions import override
 
+from tests.services.api import NAMESPACES, SERVICES, ApiServer, Store
 from tools.toolchain import ensure
 
 Found = TypeVar("Found")
@@ -196,19 +197,68 @@ def metas(said: Claim, key: bytes = GATE_KEY) -> dict[str, str]:
     return {**asdict(said), "capability": capability(stack_key(key, said.owner), said)}
 
 
+UNITS = (claim(), claim("other"))
+"""What the tests' cluster has from the start."""
+
+
+def labels(owner: str, component: str) -> dict[str, str]:
+    """Return the labels by which the gate finds what is ours."""
+    ours = {"app.kubernetes.io/part-of": "gpu-runtime", "gpu-runtime/owner": owner}
+    return {**ours, "app.kubernetes.io/component": component}
+
+
+def add_namespace(store: Store, name: str, owner: str = OWNER) -> None:
+    """Put a tenant's namespace of the stack *owner* into a cluster."""
+    store.put(NAMESPACES, name, labels=labels(owner, "tenant"))
+
+
+def add_unit(store: Store, said: Claim) -> None:
+    """Put the Service of a unit into a cluster, as the program writes it."""
+    meta = {"labels": labels(said.owner, "unit"), "annotations": {"gpu-runtime/host": said.host}}
+    store.put(SERVICES, f"unit-{said.unit}", said.namespace, **meta)
+
+
+def remove_unit(store: Store, said: Claim) -> None:
+    """Take it out again."""
+    store.remove(SERVICES, f"unit-{said.unit}", said.namespace)
+
+
+def a_cluster() -> Store:
+    """Return a cluster with UNITS."""
+    store = Store()
+    for said in UNITS:
+        add_namespace(store, said.namespace, said.owner)
+        add_unit(store, said)
+    return store
+
+
 @dataclass
 class Gate:
-    """A running gate and how to ask it."""
+    """A running gate, the cluster that it follows, and how to ask it."""
 
     folder: Path
     authority: Authority
     owners: tuple[str, ...] = (OWNER,)
+    cluster: Store = field(default_factory=a_cluster)
     port: int = field(default_factory=free_port)
+    metrics_port: int = field(default_factory=free_port)
     process: Process = field(init=False)
+    api: ApiServer = field(init=False)
 
     def __post_init__(self) -> None:
         self.set_keys(GATE_KEY)
+        self.start_api()
         self.start()
+
+    def start_api(self, port: int = 0) -> None:
+        """Start the API server of the cluster."""
+        files = self.authority.issue("api")
+        self.api = ApiServer(self.cluster, self.folder / "api", self.authority.ca, files, port)
+
+    def end(self) -> None:
+        """End both."""
+        self.process.end()
+        self.api.end()
 
     def set_keys(self, *keys: bytes) -> None:
         """Swap the key file as the kubelet does."""
@@ -216,19 +266,28 @@ class Gate:
         fresh.write_text("".join(key.hex() + "\n" for key in keys))
         fresh.replace(self.folder / "key")
 
-    def start(self) -> None:
-        """Start the gate and wait until it answers."""
+    def start(self, *, ready: bool = True) -> None:
+        """Start the gate and wait until it answers, and is ready."""
         cert, key = self.authority.issue("gate")
         owners = [arg for owner in self.owners for arg in ("--owner", owner)]
         files = ["--key-file", f"{self.folder}/key", "--cert-file", str(cert), "--private-key-file", str(key)]
         listen = ["--listen", f"127.0.0.1:{self.port}", "--drain-seconds", "0.2"]
-        self.process = python("gate", *listen, *files, *owners, output=self.folder / "gate.log")
-        wait_for(self._is_up, "the gate answers")
+        listen += ["--metrics", f"127.0.0.1:{self.metrics_port}"]
+        cluster = ["--api-server", f"127.0.0.1:{self.api.port}", "--api-dir", f"{self.folder}/api"]
+        self.process = python("gate", *listen, *files, *owners, *cluster, output=self.folder / "gate.log")
+        wait_for(self.answers, "the gate answers")
+        if ready:
+            wait_for(self.is_ready, "the gate is ready")
 
-    def _is_up(self) -> bool:
+    def answers(self) -> bool:
+        """Tell whether it answers at all."""
         with contextlib.suppress(OSError):
-            return self.request("GET", "/healthz")[0] == http.HTTPStatus.OK
+            return self.request("GET", "/livez")[0] == http.HTTPStatus.OK
         return False
+
+    def is_ready(self) -> bool:
+        """Tell whether it is ready."""
+        return self.request("GET", "/healthz")[0] == http.HTTPStatus.OK
 
     def connect(self) -> ssl.SSLSocket:
         """Open a verified connection."""
@@ -294,6 +353,8 @@ class Frps:
     authority: Authority
     gate: Gate
     name: str = "frps-0"
+    mux: bool = True
+    """False: each connection carries one thing, so that a client by hand may speak to it."""
     port: int = field(default_factory=free_port)
     connect_port: int = field(default_factory=free_port)
     api_port: int = field(default_factory=free_port)
@@ -312,7 +373,8 @@ class Frps:
         cert, key = certificate or self.authority.issue("frps")
         config = self.folder / f"{self.name}.toml"
         ports = (self.port, self.connect_port, self.api_port, self.gate.port)
-        config.write_text(frps_toml(self.folder, *ports, cert, key))
+        text = frps_toml(self.folder, *ports, cert, key)
+        config.write_text(f"transport.tcpMux = {str(self.mux).lower()}\n{text}")
         # frps trusts for its plugin what its system trusts, and that is these two variables.
         env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
         argv = [str(ensure("frps")["frps"]), "-c", str(config)]

@@ -12,6 +12,7 @@ from gate.capability import capability
 from gate.claim import Claim
 from gate.claim import RefusedError as GateRefusedError
 from gate.rules import PLUGIN_VERSION, Policy, judge
+from gate.view import View
 
 from components import cluster, derive
 from components.model import Manifest
@@ -23,6 +24,7 @@ from stacks.load import parse
 from stacks.outputs import handed_over as outputs_of
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
+from tests.services.api import selects
 from tests.stack_files import ENCRYPTED, SECRET, STACKS, handed_over, raw
 
 NAME = "organization/gpu-runtime/prod"
@@ -74,7 +76,15 @@ def gate_of(stack: Stack) -> Policy:
     (gate,) = [m for m in stack.manifests() if (m["kind"], m["metadata"]["name"]) == ("Deployment", "gate")]
     arguments = gate["spec"]["template"]["spec"]["containers"][0]["args"]
     owners = [said.removeprefix("--owner=") for said in arguments if said.startswith("--owner=")]
-    return Policy(tuple(map(bytes.fromhex, keys)), frozenset(owners))
+    return Policy(tuple(map(bytes.fromhex, keys)), frozenset(owners), cluster_of(prod(), lab()))
+
+
+def cluster_of(*stacks: Stack) -> View:
+    """Give what a gate sees of a cluster on which *stacks* are up."""
+    view, made = View(), [manifest for stack in stacks for manifest in stack.manifests()]
+    for table, kind in ((view.namespaces, "Namespace"), (view.services, "Service")):
+        table.replace(m for m in made if m["kind"] == kind and selects(table.kind.selector, m["metadata"]))
+    return view
 
 
 def test_the_platforms_gate_admits_a_unit_of_the_other_stack() -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 
 from lightkube import Client
 from lightkube.core.resource_registry import resource_registry
@@ -75,7 +76,7 @@ def needed(manifests: Iterable[Manifest]) -> dict[Right, set[str]]:
     found: dict[Right, set[str]] = {}
     for manifest in manifests:
         namespace = manifest["metadata"].get("namespace")
-        for right in _of_kind(manifest):
+        for right in (*_of_kind(manifest), *_granted(manifest)):
             found.setdefault(right, set()).update({namespace} if namespace else ())
     namespaces = set().union(*found.values())
     for right in (Right(group, resource, verb) for group, resource, verbs in BESIDE for verb in verbs):
@@ -90,6 +91,13 @@ def _of_kind(manifest: Manifest) -> Iterator[Right]:
     info = resource_registry.load(manifest["apiVersion"], kind)._api_info  # noqa: SLF001 - it has no public word for it
     verbs = (*MAKES, *WATCHES) if kind in WATCHED else MAKES
     return (Right(info.resource.group, info.plural, verb) for verb in verbs)
+
+
+def _granted(manifest: Manifest) -> Iterator[Right]:
+    """Yield what a role gives: the API server lets nobody give a right that he does not have."""
+    for rule in manifest.get("rules", ()) if manifest["kind"] in ("Role", "ClusterRole") else ():
+        named = product(rule["apiGroups"], rule["resources"], rule["verbs"])
+        yield from (Right(group, resource, verb) for group, resource, verb in named)
 
 
 def rights(stack: Stack, allowed: Allowed) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools import toolchain
-from tools.images import debian
+from tools.images import debian, wheels
 from tools.images.programs import make_programs
 from tools.images.store import key_of, key_of_files
 
@@ -53,6 +53,15 @@ def _copy_frp(into: Path) -> None:
         shutil.copy(program, into)
 
 
+def packages(*names: str) -> Part:
+    """Python packages of requirements.lock, for `COPY parts/packages-.../`; what they need must be named, too."""
+    return Part(
+        f"packages-{'-'.join(names)}",
+        lambda: key_of(wheels.pinned(*names), wheels.python_version(), key_of_files(Path(wheels.__file__))),
+        lambda into: wheels.install(names, into),
+    )
+
+
 OPENSSH_SOURCES = ROOT / "images/ssh-bundle/openssh"
 OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 
@@ -75,7 +84,7 @@ RECIPES: Mapping[str, Recipe] = {
     "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
     "entrance": Recipe("services/entrance", "the door of the tunnel servers: HAProxy", (ENTRANCE_ROOT,)),
-    "gate": Recipe("services/gate", "admits tunnels", bases={"BASE": "python"}),
+    "gate": Recipe("services/gate", "admits tunnels", (packages("prometheus-client"),), {"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
 }

@@ -4,6 +4,7 @@ import copy
 import os
 import shutil
 import time
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,7 @@ def overlay(said: Config, rig: Rig, images_there: dict[str, str], public_key: st
     filled["gpu-runtime:cluster"] = {
         "context": f"rig-{rig.name}",
         "kubeconfig": os.fspath(rig.kubeconfig),
+        "apiServerCidrs": _families(ip_network(rig.node_ip)),
         "podCidrs": _families(net.pods, net.pods6),
         "serviceCidrs": _families(net.services, net.services6),
         "nodeCidrs": _families(net.nodes, net.nodes6),

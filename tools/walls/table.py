@@ -70,12 +70,14 @@ def _titles(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _untrue(cells: Sequence[Cell], titles: dict[str, str]) -> list[str]:
-    """Give the columns in which one word does not say it all."""
-    said: dict[tuple[str, str, str, str, int], set[bool]] = defaultdict(set)
+    """Give the columns in which one word does not say it all, because their sources differ."""
+    said: dict[tuple[str, str, str, str, int], dict[str, set[bool]]] = defaultdict(lambda: defaultdict(set))
     for cell in cells:
         title = titles[cell.source.name]
-        said[title, cell.place.group, _name(cell), cell.place.protocol, cell.place.port].add(cell.open)
-    return list(dict.fromkeys(title for (title, *_), opens in said.items() if len(opens) > 1))
+        place = (title, cell.place.group, _name(cell), cell.place.protocol, cell.place.port)
+        said[place][cell.source.name].add(cell.open)
+    differing = (title for (title, *_), by in said.items() if len(set(map(frozenset, by.values()))) > 1)
+    return list(dict.fromkeys(differing))
 
 
 def _kind(source: Source) -> str:
