@@ -11,14 +11,14 @@ VENV := .venv/bin
 
 STACK ?= local
 
-.PHONY: help up down preview ssh-config status doctor walls walls-probe images policy init lock check test e2e golden toolchain clean bench
+.PHONY: help up down preview ssh-config status stop start restart logs doctor walls walls-probe images policy init lock check test e2e golden toolchain clean bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 # before anything is installed: a rig needs root; another stack's cluster is the operator's
 ifeq ($(STACK),local)
-up down: needs-root
+up down stop start: needs-root
 endif
 .PHONY: needs-root
 needs-root:
@@ -38,6 +38,18 @@ ssh-config: init ## print the ssh_config of the stack's units
 
 status: init ## what each unit of a stack does, whether a login to it works, and why not (JSON=1: for programs)
 	@$(VENV)/python -m tools.status --stack $(STACK) $(if $(JSON),--json)
+
+stop: init ## write `running: false` of a unit into the stack file, then `make up`: make stop UNIT=trainer.lab-a
+	@$(VENV)/python -m tools.units stop "$(UNIT)" --stack $(STACK)
+
+start: init ## write `running: true` of a unit into the stack file, then `make up`
+	@$(VENV)/python -m tools.units start "$(UNIT)" --stack $(STACK)
+
+restart: init ## replace a unit's pod, which ends the work in it, and wait for the new one: make restart UNIT=trainer.lab-a
+	@$(VENV)/python -m tools.units restart "$(UNIT)" --stack $(STACK)
+
+logs: init ## print what a unit's program said (CONTAINER=tunnel: another container; FOLLOW=1: and what it says from now on)
+	@$(VENV)/python -m tools.units logs "$(UNIT)" --stack $(STACK) $(if $(CONTAINER),--container "$(CONTAINER)") $(if $(FOLLOW),--follow)
 
 walls: init ## print who reaches whom in a stack, computed from its policies (WHY=1: with reasons, JSON=1: for programs)
 	@$(VENV)/python -m tools.walls --stack $(STACK) $(if $(WHY),--why) $(if $(JSON),--json)

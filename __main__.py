@@ -4,6 +4,7 @@ import gc
 
 import pulumi
 
+from components.arrival import demand
 from components.gpu_storage import GPUStorage
 from components.gpu_unit import GPUUnit
 from components.model import Manifest
@@ -37,9 +38,11 @@ def main() -> None:
         alias: GPUStorage(storage, _after(proven, tenants[storage.tenant])) for alias, storage in stack.storages.items()
     }
     told = ownership.keys_hook(stack.config.cluster)
+    units = []
     for unit in stack.units.values():
-        filled = [storages[alias] for alias in stack.storages_of(unit)]
-        GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), _after(proven, tenants[unit.tenant], *filled), told)
+        after = _after(proven, tenants[unit.tenant], *(storages[alias] for alias in stack.storages_of(unit)))
+        units.append(GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), after, told))
+    demand((unit.arriving for unit in units), ownership.looker(stack))
     outputs.export(stack, keys)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pulumi
 
 from components import names, walls
+from components.arrival import MADE_AT_ONCE, Arriving, note_changes
 from components.flavor import Flavor
 from components.flows import OWN_TUNNEL, Flow, Tunnel, unit_flows
 from components.kube import SKIP_AWAIT, metadata, register
@@ -14,6 +15,7 @@ from components.model import Manifest
 from components.placement import claim_template, claims, placement
 from components.restart import guard_template
 from components.ssh_client import Access
+from components.survey import Place
 from components.unit_pod import UnitPod, VolumeMount, pod_template
 from components.unit_spec import UnitSpec, seconds
 
@@ -103,7 +105,7 @@ def _deployment(unit: Unit) -> Manifest:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _meta(unit),
+        "metadata": _meta(unit, annotations=MADE_AT_ONCE),
         "spec": {
             "replicas": 1 if unit.spec.running else 0,
             "revisionHistoryLimit": 2,
@@ -191,6 +193,8 @@ class GPUUnit(pulumi.ComponentResource):
 
     host: str
     access_url: str | None
+    arriving: Arriving
+    """What `up` waits for, see arrival."""
 
     def __init__(
         self,
@@ -203,17 +207,36 @@ class GPUUnit(pulumi.ComponentResource):
         super().__init__(names.component_type("GPUUnit"), unit.alias, {"namespace": unit.namespace}, opts)
         wait = unit.spec.timeout
         guarded = pulumi.ResourceOptions(
-            hooks=pulumi.ResourceHookBinding(before_update=[guard_template()]),
+            hooks=pulumi.ResourceHookBinding(
+                before_update=[guard_template()], after_create=[note_changes()], after_update=[note_changes()]
+            ),
             custom_timeouts=pulumi.CustomTimeouts(create=wait, update=wait, delete=wait),
         )
-        options = {"deployment": guarded}
+        beside = {}
         if keys_hook:
             told = pulumi.ResourceHookBinding(after_create=[keys_hook], after_update=[keys_hook])
-            options["keys"] = pulumi.ResourceOptions(hooks=told)
-        register(unit.alias, unit_manifests(unit, secrets), parent=self, options=options)
+            beside["keys"] = pulumi.ResourceOptions(hooks=told)
+        deployment = self._register(unit, secrets, beside, guarded)
+        place = Place(unit.namespace, unit.name)
+        self.arriving = Arriving(unit.alias, place, seconds(wait), unit.spec.must_run, self, deployment)
         self.host = unit.host
         self.access_url = access_url(unit)
         self.register_outputs({"host": self.host, "access_url": self.access_url})
+
+    def _register(
+        self,
+        unit: Unit,
+        secrets: UnitSecrets,
+        options: dict[str, pulumi.ResourceOptions],
+        guarded: pulumi.ResourceOptions,
+    ) -> pulumi.CustomResource:
+        """Register the Deployment last, when all that its pod mounts is there; it goes first, while its walls stand."""
+        manifests = unit_manifests(unit, secrets)
+        deployment = {"deployment": manifests.pop("deployment")}
+        beside = list(register(unit.alias, manifests, parent=self, options=options).values())
+        return register(unit.alias, deployment, parent=self, after=beside, options={"deployment": guarded})[
+            "deployment"
+        ]
 
 
 def access_url(unit: Unit) -> str | None:

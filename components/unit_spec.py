@@ -139,6 +139,11 @@ class UnitSpec(Model):
         return self.start_seconds if after == "hold" and self.command else None
 
     @property
+    def must_run(self) -> int:
+        """Give the seconds that its program runs before it is well; 0 for the idle one, which cannot fail."""
+        return self.start_seconds if self.command else 0
+
+    @property
     def storages(self) -> tuple[str, ...]:
         """Name the storages that the unit mounts, home included, in the order said."""
         home = (self.home.storage,) if self.home else ()

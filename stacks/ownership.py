@@ -12,6 +12,7 @@ from components.cluster_dns import dns_warnings
 from components.cluster_ranges import unlisted, unreached
 from components.cluster_view import View, look
 from components.names import PROJECT
+from components.survey import Looker
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
 from stacks.schema import ClusterConfig
@@ -115,3 +116,9 @@ def keys_hook(config: ClusterConfig) -> pulumi.ResourceHook | None:
     if cluster.offline():
         return None
     return keys_now.keys_hook(cluster.kubeconfig_path(config.kubeconfig), config.context)
+
+
+def looker(stack: Stack) -> Looker:
+    """Give what looks at the stack's units while the engine runs."""
+    config = stack.config.cluster
+    return Looker(cluster.kubeconfig_path(config.kubeconfig), config.context, stack.owner)

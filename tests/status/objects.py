@@ -91,7 +91,7 @@ def link(server: str, state: str, reason: str = "", servers: tuple[str, ...] = (
     return json.dumps({"event": "link", "server": server, "state": state, "reason": reason, "servers": servers})
 
 
-STARTING: Object = {"observedGeneration": 1, "unavailableReplicas": 1}
+STARTING: Object = {"observedGeneration": 1, "updatedReplicas": 1, "unavailableReplicas": 1}
 """The status of a Deployment whose pod is not there yet."""
 
 

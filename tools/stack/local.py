@@ -4,9 +4,10 @@ import copy
 import os
 import shutil
 import time
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -16,6 +17,9 @@ from tools.shell import ToolError, say
 from tools.stack.client import wait_for_login, write_client_files
 from tools.stack.engine import PACK, Engine
 from tools.stack.workspace import Config, Workspace, replace
+
+if TYPE_CHECKING:
+    from stacks.resolve import Stack
 
 REFRESH = "REFRESH"
 """Environment variable: 1 has `up` ask the cluster first what became of each object."""
@@ -31,21 +35,35 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
     """
     started = time.monotonic()
     make_ready(workspace, rig)
-    apply(workspace, rig)
-    _prove(workspace)
-    aliases = write_client_files(workspace, workspace.engine().outputs())
+    try:
+        apply(workspace, rig)
+    except ToolError:
+        _write_what_is_there(workspace)
+        raise
+    stack = _prove(workspace)
+    made = write_client_files(workspace, workspace.engine().outputs())
+    aliases = [alias for alias in made if stack.units[alias].spec.running]
     for alias in aliases:
         say(f"login to {alias} works ({wait_for_login(workspace, alias):.1f} s)")
     say(f"up in {time.monotonic() - started:.0f} s")
     return aliases
 
 
-def _prove(workspace: Workspace) -> None:
-    """See that the walls stand and hold, also where `up` changed nothing. Raises ToolError."""
+def _write_what_is_there(workspace: Workspace) -> None:
+    """Let people reach the units that are up, though the whole is not."""
+    with suppress(ToolError):
+        if "units" in (outputs := workspace.engine().outputs()):
+            write_client_files(workspace, outputs)
+
+
+def _prove(workspace: Workspace) -> "Stack":
+    """See that the walls stand and hold, also where `up` changed nothing; give the stack. Raises ToolError."""
     from tools.probe.sites import prove_stack  # noqa: PLC0415 - takes a second, which other commands need not wait
     from tools.stack.reading import read_file  # noqa: PLC0415
 
-    prove_stack(read_file(workspace.config_file, workspace.stack, workspace.engine().environment))
+    stack = read_file(workspace.config_file, workspace.stack, workspace.engine().environment)
+    prove_stack(stack)
+    return stack
 
 
 def make_ready(workspace: Workspace, rig: Rig) -> None:
