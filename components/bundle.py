@@ -13,6 +13,8 @@ COPY_DIR = "/.gpu-runtime-dst"
 _START = [f"{BUNDLE_DIR}/bin/tini", "--", f"{BUNDLE_DIR}/bin/sh"]
 
 LAUNCH = [*_START, f"{BUNDLE_DIR}/libexec/launch"]
+SERVE = [*_START, f"{BUNDLE_DIR}/libexec/keep-serving"]
+LISTENING = [f"{BUNDLE_DIR}/bin/sh", f"{BUNDLE_DIR}/libexec/listening"]
 PREPARE = [*_START, f"{BUNDLE_DIR}/libexec/prepare"]
 ACCOUNTS = [f"{BUNDLE_DIR}/bin/sh", f"{BUNDLE_DIR}/libexec/accounts"]
 

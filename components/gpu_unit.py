@@ -11,12 +11,14 @@ from components.arrival import MADE_AT_ONCE, Arriving, note_changes
 from components.flavor import Flavor
 from components.flows import OWN_TUNNEL, Flow, Tunnel, unit_flows
 from components.kube import SKIP_AWAIT, metadata, register
+from components.landing import keys_data
 from components.model import Manifest
 from components.placement import claim_template, claims, placement
 from components.restart import guard_template
 from components.ssh_client import Access
 from components.survey import Place
-from components.unit_pod import UnitPod, VolumeMount, pod_template
+from components.unit_parts import UnitPod, VolumeMount
+from components.unit_pod import pod_template
 from components.unit_spec import UnitSpec, seconds
 
 
@@ -37,6 +39,8 @@ class Unit:
     connect: tuple[str, int] = ("localhost", names.CONNECT_PORT)
     tunnel: Tunnel | None = OWN_TUNNEL
     """Where it announces its host; None: a server on the internet, which has a row of its own."""
+    remote_forwarding: bool = False
+    """Whether clients may forward ports of theirs to the unit (ssh -R)."""
 
     @property
     def alias(self) -> str:
@@ -80,7 +84,7 @@ def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
 def _login(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
     """Build what the pod mounts; first, so that it is there when the kubelet looks."""
     listed = unit.spec.ssh.authorized_keys if unit.spec.ssh else ()
-    keys = {"authorized_keys": "".join(f"{key}\n" for key in listed)}
+    keys = keys_data(listed, remote_forwarding=unit.remote_forwarding)
     return {
         "keys": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(unit, names.unit_keys), "data": keys},
         "host-key": _secret(unit, names.unit_host_key, {"ssh_host_ed25519_key": secrets.host_key}),
@@ -126,7 +130,8 @@ def unit_template(unit: Unit) -> Manifest:
             image=unit.image,
             bundle_image=unit.bundle_image,
             tunnel_image=unit.tunnel_image,
-            command=(*spec.command, *spec.args),
+            command=spec.command,
+            args=spec.args,
             env=tuple(sorted(spec.env.items())),
             secret_env=tuple((name, at.secret, at.key) for name, at in sorted(spec.secret_env.items())),
             ports=tuple((port.name, port.port) for port in spec.ports),
@@ -141,6 +146,7 @@ def unit_template(unit: Unit) -> Manifest:
             grace=seconds(spec.grace),
             ephemeral=flavor.ephemeral,
             username=spec.ssh.username if spec.ssh else None,
+            mode=spec.mode,
             home=spec.home_dir,
             hold=spec.hold,
         )

@@ -18,6 +18,9 @@ HOST_ANNOTATION = f"{PROJECT}/host"
 SSHD_PORT = 2222
 """sshd inside a unit: unprivileged, so above 1024."""
 
+FORWARDING_FILE = "forwarding"
+"""Beside a unit's authorized keys: `all` lets clients forward ports of theirs to the unit, too (ssh -R)."""
+
 CONNECT_PORT = 1337
 """frps answers HTTP CONNECT here: the one port that clients reach."""
 

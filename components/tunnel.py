@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pulumi
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool
 
 from components import gate, names, platform, walls
 from components.derive import fingerprint
@@ -71,6 +71,8 @@ class FrpSpec(Model):
     limits: LimitsSpec = LimitsSpec()
     server: ServerSpec | None = None
     """Given: the tunnel servers are elsewhere, and this stack makes none."""
+    remote_forwarding: StrictBool = False
+    """True: clients may open ports in their units that lead to the clients' own networks (ssh -R)."""
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:

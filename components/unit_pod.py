@@ -4,94 +4,34 @@ Addresses, tokens, certificates and keys reach the containers as mounted files; 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from components import names
-from components.bundle import ACCOUNTS, BUNDLE_DIR, LAUNCH, NO_GPU, SETUP_RESOURCES, copy_container, mount
+from components import landing, names
+from components.bundle import ACCOUNTS, BUNDLE_DIR, NO_GPU, SETUP_RESOURCES, copy_container, mount
 from components.bundle import VOLUME as BUNDLE_VOLUME
 from components.exit_code import exit_container, exit_mount, exit_volume, hold_env
-from components.model import Manifest, Resources, UnitRunAs, bytes_of, requirements
+from components.model import Manifest, bytes_of, requirements
+from components.unit_parts import HOME_STAGE_DIR, RUN_DIR, UnitPod, login_env
 from policy.baseline import POD_DEFAULTS, container_security, pod_security, shm_mount, shm_volume
 
-RUN_DIR = "/.gpu-runtime-run"
-HOST_KEY_DIR = "/.gpu-runtime-host"
-KEYS_DIR = "/.gpu-runtime-keys"
-HOME_STAGE_DIR = "/.gpu-runtime-home"
 TUNNEL_DIR = "/tunnel"
 TUNNEL_STATE_DIR = "/run/tunnel"
-
-ACCOUNT_FILES = {
-    "/etc/passwd": "etc/passwd",
-    "/etc/group": "etc/group",
-    "/etc/profile.d/zz-gpu-runtime.sh": "etc/profile.sh",
-}
-"""Where the login's account goes in the unit's container, and where in the bundle it was prepared."""
-
-TUNNEL_REQUESTS = {"cpu": "20m", "memory": "64Mi"}
-TUNNEL_LIMITS = {"cpu": "1", "memory": "192Mi"}
-"""The supervisor (24 MiB) and one frpc (22 MiB) per tunnel server; a full core while somebody copies a data set."""
 
 RUN_SIZE = "16Mi"
 """sshd's configuration and its capped logs."""
 
 
-@dataclass(frozen=True)
-class VolumeMount:
-    """A claim of the same namespace at a path."""
-
-    claim: str
-    path: str
-    read_only: bool
-
-
-@dataclass(frozen=True)
-class UnitPod:
-    """All that shapes the pod of a unit."""
-
-    name: str
-    labels: names.Labels
-    image: str
-    bundle_image: str
-    tunnel_image: str
-    command: tuple[str, ...]
-    env: tuple[tuple[str, str], ...]
-    secret_env: tuple[tuple[str, str, str], ...]
-    """Variable, Secret and key of it."""
-    ports: tuple[tuple[str, int], ...]
-    mounts: tuple[VolumeMount, ...]
-    home_claim: str | None
-    run_as: UnitRunAs
-    resources: Resources
-    gpus: tuple[tuple[str, int], ...]
-    """GPU resource name and amount; empty for a unit without one, and for one that claims its GPUs."""
-    devices: int
-    """How many GPUs that is."""
-    claims: tuple[str, ...]
-    """Names of the pod's resource claims."""
-    probes: Manifest
-    """The container's probes in Kubernetes' words."""
-    grace: int
-    """Seconds between SIGTERM and SIGKILL."""
-    ephemeral: str | None
-    username: str | None
-    """Login name; None for a unit without SSH."""
-    home: str
-    """The home directory."""
-    hold: int | None
-    """Hold the container when the program has ended, but not with an error within so many seconds; None: never."""
-
-
 def pod_template(pod: UnitPod) -> Manifest:
     """Build the template: prepare the bundle, announce the host, run the user's program."""
-    ssh = [_tunnel_container(pod)] if pod.username else []
+    tunnel = [_tunnel_container(pod)] if pod.username else []
     held = [exit_container(pod.bundle_image)] if pod.hold is not None else []
+    beside = [*landing.sidecars(pod), *tunnel, *held]
     spec = {
         **POD_DEFAULTS,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "hostname": pod.name,
         "terminationGracePeriodSeconds": pod.grace,
         "securityContext": pod_security(pod.run_as.uid, pod.run_as.gid),
-        "initContainers": [copy_container(pod.bundle_image), _accounts_container(pod), *ssh, *held],
+        "initContainers": [copy_container(pod.bundle_image), _accounts_container(pod), *beside],
         "containers": [_unit_container(pod)],
         "volumes": list(_volumes(pod)),
     }
@@ -105,7 +45,7 @@ def _accounts_container(pod: UnitPod) -> Manifest:
         "image": pod.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ACCOUNTS,
-        "env": [*_platform_login(pod), NO_GPU],
+        "env": [*login_env(pod), NO_GPU],
         "resources": SETUP_RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("bundle", BUNDLE_DIR), mount("home", HOME_STAGE_DIR)],
@@ -121,7 +61,7 @@ def _tunnel_container(pod: UnitPod) -> Manifest:
         "restartPolicy": "Always",
         "args": [f"--dir={TUNNEL_DIR}", f"--state={TUNNEL_STATE_DIR}", f"--local-port={names.SSHD_PORT}"],
         "env": [NO_GPU],
-        "resources": requirements(TUNNEL_REQUESTS, TUNNEL_LIMITS),
+        "resources": requirements(landing.TUNNEL_REQUESTS, landing.TUNNEL_LIMITS),
         "securityContext": container_security(),
         "volumeMounts": [
             mount("tunnel", TUNNEL_DIR, read_only=True),
@@ -140,8 +80,8 @@ def _unit_container(pod: UnitPod) -> Manifest:
         "name": "unit",
         "image": pod.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": LAUNCH,
-        "env": [*_platform_login(pod), *hold, *_platform_env(pod), *said, *_secret_env(pod)],
+        **landing.program(pod),
+        "env": [*landing.container_env(pod), *hold, *_platform_env(pod), *said, *_secret_env(pod)],
         "resources": pod.resources.requirements(**extra, **gpus),
         "securityContext": container_security(read_only_root=False),
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -150,16 +90,9 @@ def _unit_container(pod: UnitPod) -> Manifest:
     }
     if pod.claims:
         container["resources"]["claims"] = [{"name": name} for name in pod.claims]
-    if pod.command:
-        container["args"] = list(pod.command)
     if pod.ports:
         container["ports"] = [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in pod.ports]
     return container
-
-
-def _platform_login(pod: UnitPod) -> list[Manifest]:
-    login = {"GPU_RUNTIME_HOME": pod.home, "GPU_RUNTIME_SSH_USER": pod.username or ""}
-    return [{"name": name, "value": value} for name, value in login.items()]
 
 
 def _platform_env(pod: UnitPod) -> list[Manifest]:
@@ -183,16 +116,11 @@ def _secret_env(pod: UnitPod) -> Iterable[Manifest]:
 
 
 def _unit_mounts(pod: UnitPod) -> Iterable[Manifest]:
-    yield mount("bundle", BUNDLE_DIR, read_only=True)
-    yield mount("run", RUN_DIR)
+    yield from landing.tools(pod)
     yield shm_mount()
     yield mount("tmp", "/tmp")  # noqa: S108 - a mount path inside the container
     yield mount("home", pod.home)
-    for path, source in ACCOUNT_FILES.items():
-        yield {**mount("bundle", path, read_only=True), "subPath": source}
-    if pod.username:
-        yield mount("host-key", HOST_KEY_DIR, read_only=True)
-        yield mount("keys", KEYS_DIR, read_only=True)
+    yield from landing.login(pod)
     if pod.hold is not None:
         yield exit_mount()
     for at in pod.mounts:

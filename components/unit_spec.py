@@ -23,6 +23,7 @@ from components.model import (
     UserName,
     matching,
 )
+from components.unit_parts import Mode
 
 PLATFORM_ENV = frozenset({"SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "HOME"})
 """Set by the platform in every unit; a user who sets them is refused."""
@@ -81,7 +82,7 @@ class SshSpec(Model):
 
     username: UserName = "user"
     authorized_keys: Annotated[tuple[PublicKey, ...], Field(min_length=1)]
-    mode: Literal["workload"] = "workload"
+    mode: Mode = "workload"
 
 
 class SecretKeySpec(Model):
@@ -133,10 +134,19 @@ class UnitSpec(Model):
         return f"/home/{self.ssh.username if self.ssh else 'user'}"
 
     @property
+    def mode(self) -> Mode:
+        """Give the landing mode; without SSH the program starts as in `workload`."""
+        return self.ssh.mode if self.ssh else "workload"
+
+    @property
     def hold(self) -> int | None:
-        """Give the `start_seconds` of a unit that is held at its program's end; None where it is not, or has none."""
+        """Give the `start_seconds` of a unit that is held at its program's end; None where it is not, or has none.
+
+        Only our launcher can hold, so that other modes restart.
+        """
         after = self.after_exit or ("hold" if self.ssh else "restart")
-        return self.start_seconds if after == "hold" and self.command else None
+        held = after == "hold" and self.command and self.mode == "workload"
+        return self.start_seconds if held else None
 
     @property
     def must_run(self) -> int:

@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import Any
 
 from components import names
-from components.exit_code import REQUESTS
 from components.flavor import Flavor
 from components.gpu_storage import ImagePrepare, StorageSpec
+from components.landing import requests_beside
 from components.model import NAME_PATTERN, quantity
 from components.tenant import QuotaSpec
-from components.unit_pod import TUNNEL_REQUESTS
 from components.unit_spec import UnitSpec
 from stacks.egress_checks import egress_problems
 from stacks.flavor_checks import flavor_problems, gpu_taint_problems
@@ -206,13 +205,13 @@ def _quota(view: View, tenant: str) -> Iterator[Problem]:
 def _wanted(view: View, tenant: str) -> dict[str, Decimal]:
     units = [unit for unit in view.units(tenant).values() if unit.running]
     flavors = [flavor for unit in units if (flavor := view.flavors.get(unit.flavor))]
-    sidecars = [TUNNEL_REQUESTS for unit in units if unit.ssh] + [REQUESTS for unit in units if unit.hold is not None]
+    beside = [requests_beside(unit.ssh.mode if unit.ssh else None, held=unit.hold is not None) for unit in units]
     storages = [storage for storage in view.storages(tenant).values() if storage]
     prepares = [storage.prepare for storage in storages if storage.prepare]
     return {
         "gpus": Decimal(sum(flavor.devices for flavor in flavors)),
-        "cpu": _sum(f.cpu for f in flavors) + _sum(s["cpu"] for s in sidecars) + _largest(prepares, "cpu"),
-        "memory": _sum(f.memory for f in flavors) + _sum(s["memory"] for s in sidecars) + _largest(prepares, "memory"),
+        "cpu": _sum(f.cpu for f in flavors) + sum(one["cpu"] for one in beside) + _largest(prepares, "cpu"),
+        "memory": _sum(f.memory for f in flavors) + sum(one["memory"] for one in beside) + _largest(prepares, "memory"),
         "storage": _sum(storage.size for storage in storages),
     }
 

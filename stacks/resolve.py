@@ -175,6 +175,7 @@ class Stack:
             host=names.unit_host(spec.host or name, namespace, suffix),
             connect=(ssh.connect.host, ssh.connect.port),
             tunnel=ssh.server.flow if ssh.server else OWN_TUNNEL,
+            remote_forwarding=ssh.remote_forwarding,
         )
 
     def _image(self, name: str) -> str:

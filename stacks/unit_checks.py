@@ -24,10 +24,16 @@ def unit_problems(path: str, name: str, unit: UnitSpec, storages: Storages) -> I
 
 
 def _program(path: str, unit: UnitSpec) -> Iterator[Problem]:
-    if unit.args and not unit.command:
+    if unit.args and not unit.command and unit.mode == "workload":
         yield Problem(
             f"{path}.args",
-            "needs `command` beside it: the image's ENTRYPOINT cannot be known at preview; write the whole command",
+            "needs `command` beside it: the image's ENTRYPOINT cannot be known at preview; write the whole command"
+            " (or let the image bring its own sshd: `ssh: {mode: image}`)",
+        )
+    if unit.after_exit == "hold" and unit.mode != "workload":
+        yield Problem(
+            f"{path}.afterExit",
+            f"hold needs our launcher around the program, which mode {unit.mode} leaves out; say restart or nothing",
         )
 
 

@@ -29,6 +29,22 @@ def bundle_content(bundle_image: Image, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
+def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file system of a small Debian with bash and Python, as many users' images have; root owns all of it."""
+    folder = tmp_path_factory.mktemp("debian")
+    folder.chmod(0o755)
+    unpack(build("python")["python"].archive, folder)
+    return folder
+
+
+@pytest.fixture
+def workspace(pod: Pod, debian: Path) -> Pod:
+    """A pod whose image is a Debian."""
+    pod.image = debian
+    return pod
+
+
+@pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with the key pairs `host`, `alice` and `mallory`, and the known_hosts for them."""
     folder = tmp_path_factory.mktemp("keys")

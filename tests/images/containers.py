@@ -26,7 +26,7 @@ PATIENCE = 15.0
 """Seconds within which anything that is waited for here must happen."""
 
 
-def until(look: Callable[[], T]) -> T:
+def until(look: Callable[[], T | None]) -> T:
     """Return what *look* sees, once that is true."""
     deadline = time.monotonic() + PATIENCE
     while not (seen := look()):
@@ -67,8 +67,12 @@ class Running:
 
     def in_network(self, *argv: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Run a program of this machine in the container's network."""
-        command = ["nsenter", f"--target={self.namespaces.pid}", "--net", *argv]
+        command = self.argv(*argv)
         return subprocess.run(command, check=False, capture_output=True, text=True, input=stdin, timeout=PATIENCE)
+
+    def argv(self, *argv: str | Path) -> list[str | Path]:
+        """Say how a program of this machine is started in the container's network."""
+        return ["nsenter", f"--target={self.namespaces.pid}", "--net", *argv]
 
     def answers(self) -> bool:
         """Whether something listens on sshd's port."""
@@ -85,6 +89,8 @@ class Pod:
     read_only_root: bool = False
     volumes: dict[str, tuple[Path, str]] = field(default_factory=dict)
     """More that the unit's own container mounts."""
+    image: Path | None = None
+    """A user's image that several pods share; None: this pod's own, which has nothing at first."""
 
     def __post_init__(self) -> None:
         for name in ("image", "bundle", "run", "host", "keys", "home", "workspace", "exit"):
@@ -126,26 +132,40 @@ class Pod:
 
     @contextmanager
     def main(self, *command: str) -> Iterator[Running]:
-        """Start the unit's own container, after `accounts`; wait for its sshd where it has one."""
-        made = self.accounts()
-        assert made.returncode == 0, made.stderr
-        bundle = self.path("bundle")
-        mounts = {
-            "/.gpu-runtime": (bundle, "ro"),
-            "/.gpu-runtime-run": (self.path("run"), "rw"),
-            "/.gpu-runtime-host": (self.path("host"), "ro"),
-            "/.gpu-runtime-keys": (self.path("keys"), "ro"),
-            "/etc/passwd": (bundle / "etc/passwd", "ro"),
-            "/etc/group": (bundle / "etc/group", "ro"),
-            "/etc/profile.d/zz-gpu-runtime.sh": (bundle / "etc/profile.sh", "ro"),
-            HOME: (self.path("home"), "rw"),
-            "/.gpu-runtime-exit": (self.path("exit"), "rw"),
-            **self.volumes,
-        }
+        """Start the unit's own container in mode `workload`, after `accounts`; wait for its sshd where it has one."""
+        self.made_accounts()
+        mounts = {**self.tools, **self.login, "/.gpu-runtime-exit": (self.path("exit"), "rw"), **self.volumes}
         with self.started([*UNDER_TINI, "/.gpu-runtime/libexec/launch", *command], mounts) as running:
             if self.env.get("GPU_RUNTIME_SSH_USER"):
                 until(running.answers)
             yield running
+
+    def made_accounts(self) -> None:
+        """Run init container `accounts`, which must succeed."""
+        made = self.accounts()
+        assert made.returncode == 0, made.stderr
+
+    @property
+    def tools(self) -> dict[str, tuple[Path, str]]:
+        """What our launcher needs in a container."""
+        bundle = self.path("bundle")
+        return {
+            "/.gpu-runtime": (bundle, "ro"),
+            "/.gpu-runtime-run": (self.path("run"), "rw"),
+            "/etc/profile.d/zz-gpu-runtime.sh": (bundle / "etc/profile.sh", "ro"),
+        }
+
+    @property
+    def login(self) -> dict[str, tuple[Path, str]]:
+        """What an sshd needs in a container."""
+        bundle = self.path("bundle")
+        return {
+            "/.gpu-runtime-host": (self.path("host"), "ro"),
+            "/.gpu-runtime-keys": (self.path("keys"), "ro"),
+            "/etc/passwd": (bundle / "etc/passwd", "ro"),
+            "/etc/group": (bundle / "etc/group", "ro"),
+            HOME: (self.path("home"), "rw"),
+        }
 
     def run(self, argv: list[str], mounts: Mounts, root: Path | None = None) -> subprocess.CompletedProcess[str]:
         """Run a container to its end."""
@@ -158,7 +178,8 @@ class Pod:
         """Start a container on the user's image (or *root*); at the end nothing of it is left."""
         places = {target: (str(source), mode) for target, (source, mode) in mounts.items()}
         who = {"uid": self.uid, "group": GROUP, "read_only": self.read_only_root}
-        spec = who | {"root": str(root or self.path("image")), "mounts": places, "argv": argv, "env": self.env}
+        place = str(root or self.image or self.path("image"))
+        spec = who | {"root": place, "mounts": places, "argv": argv, "env": self.env}
         enter = [sys.executable, "-S", "-E", str(Path(__file__).with_name("enter.py")), json.dumps(spec)]
         fresh = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
         process = subprocess.Popen(
@@ -175,6 +196,8 @@ class Pod:
 class Client:
     """Someone with the key *name*, who logs in from the container's own network, as the tunnel does."""
 
+    there = f"{USER}@127.0.0.1"
+
     def __init__(self, keys: Path, running: Running, name: str = USER) -> None:
         options = ["BatchMode=yes", "ConnectTimeout=5", "IdentitiesOnly=yes", "LogLevel=ERROR"]
         options += [f"UserKnownHostsFile={keys / 'known_hosts'}", "StrictHostKeyChecking=yes"]
@@ -184,6 +207,26 @@ class Client:
     def ssh(self, *command: str, user: str = USER, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """Run *command* over SSH."""
         return self.running.in_network("ssh", *self.options, *options, "-p", "2222", f"{user}@127.0.0.1", *command)
+
+    def fed(self, stdin: str, *command: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        """Run *command* over SSH with *stdin*."""
+        argv = ("ssh", *self.options, *options, "-p", "2222", self.there, *command)
+        return self.running.in_network(*argv, stdin=stdin)
+
+    def scp(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run scp; `there` stands before the colon of remote paths."""
+        return self.running.in_network("scp", "-q", *self.options, "-P", "2222", *words)
+
+    @contextmanager
+    def kept(self, *command: str, options: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
+        """Hold a session open, its standard streams in the caller's hands."""
+        argv = self.running.argv("ssh", *self.options, *options, "-p", "2222", self.there, *command)
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def sftp(self, batch: str) -> subprocess.CompletedProcess[str]:
         """Run sftp commands."""

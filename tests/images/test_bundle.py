@@ -28,7 +28,7 @@ def test_install_runs_again(pod: Pod, bundle_content: Path, tmp_path: Path) -> N
     mounts = {"/bundle": (bundle_content / "bundle", "ro"), "/.gpu-runtime-dst": (pod.path("bundle"), "rw")}
     again = pod.run(["/bundle/bin/sh", "/bundle/libexec/install"], mounts, root=tmp_path / "bundle-image")
     assert again.returncode == 0, again.stderr
-    assert names(pod.path("bundle")) == ["bin", "etc", "libexec"]
+    assert names(pod.path("bundle")) == ["bin", "etc", "libexec", "tools"]
     assert names(pod.path("bundle") / "bin") == names(bundle_content / "bundle/bin")
 
 

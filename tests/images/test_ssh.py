@@ -12,6 +12,9 @@ SLEEP = (BUSYBOX, "sleep", "600")
 OF_THE_LOGIN = {"HOME", "LOGNAME", "MAIL", "SHELL", "SSH_CLIENT", "SSH_CONNECTION", "USER"}
 """What sshd says itself."""
 
+TOOLS = ":/.gpu-runtime/tools"
+"""What every session has at the end of PATH."""
+
 PROFILE = """PATH=/usr/local/bin:/usr/bin:/bin
 for script in /etc/profile.d/*.sh; do . $script; done
 """
@@ -80,6 +83,7 @@ def test_environment_is_that_of_the_main_process(pod: Pod, keys: Path) -> None:
     main = environment((pod.path("home") / "main").read_text())
     assert pod.env.items() <= main.items()
     given = {name: value for name, value in main.items() if not name.startswith("GPU_RUNTIME_")}
+    given["PATH"] += TOOLS
     assert {name: value for name, value in session.items() if name not in OF_THE_LOGIN} == {
         name: value for name, value in given.items() if name not in OF_THE_LOGIN
     }
@@ -92,7 +96,7 @@ def test_a_login_shell_keeps_the_path(pod: Pod, keys: Path) -> None:
     pod.image_file("/etc/profile", PROFILE)
     with pod.main(*SLEEP) as running:
         done = Client(keys, running).ssh(f"{BUSYBOX} sh -lc 'echo $PATH'")
-    assert done.stdout.strip() == pod.env["PATH"]
+    assert done.stdout.strip() == pod.env["PATH"] + TOOLS
 
 
 def test_files_go_both_ways(pod: Pod, keys: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
             f"{UNIT}.ssh.authorizedKeys.0",
             "no ssh-ed25519 public",
         ),
-        (at(f"{UNIT}.ssh.mode", "sidecar"), f"{UNIT}.ssh.mode", "'workload'"),
+        (at(f"{UNIT}.ssh.mode", "root"), f"{UNIT}.ssh.mode", "'workload', 'image' or 'sidecar'"),
         (at(f"{UNIT}.domainSuffix", "evil.example"), f"{UNIT}.domainSuffix", "ssh.example.com, ssh.example.org"),
         (
             at("tenants.lab-a.units.Trainer", PROD["tenants"]["lab-a"]["units"]["notebook"]),

@@ -12,7 +12,7 @@ def main() -> None:
     asked = _arguments()
     if asked.action == "list":
         for name, recipe in RECIPES.items():
-            print(f"{name:8} {recipe.folder:18} {recipe.about}")
+            print(f"{name:9} {recipe.folder:20} {recipe.about}")
         return
     images = build(*asked.names, refresh=asked.refresh)
     if asked.push:

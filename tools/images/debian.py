@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools import toolchain
 from tools.images.store import step, work_folder
-from tools.shell import ToolError
+from tools.shell import ToolError, say
 
 SUITES = ("{}", "{}-updates", "{}-security")
 """Of the release that this machine runs; backports and the archives of others would bring other versions."""
@@ -19,6 +19,8 @@ ROOT_PACKAGES = ("usr-is-merged", "python3", "media-types", "procps")
 
 ENTRANCE_PACKAGES = ("usr-is-merged", "python3-minimal", "haproxy")
 """haproxy: the stable release's own, which Debian mends; python3-minimal runs the companion."""
+
+WORKSPACE_PACKAGES = (*ROOT_PACKAGES, "openssh-server", "rsync", "tini")
 
 ONE_LINE = re.compile(r"deb\s+(?:\[(?P<options>[^]]*)]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<parts>[^#]*[^#\s])")
 """apt's older form of a source."""
@@ -44,14 +46,18 @@ def repositories(types: str, apt: Path = Path("/etc/apt")) -> str:
     return "\n\n".join(stanzas) + "\n"
 
 
-def fetch_source(package: str, folder: Path) -> Path:
-    """Unpack the newest source *package* below *folder*, with Debian's patches applied, and return where it lies."""
+def fetch_source(package: str, folder: Path, release: str | None = None) -> Path:
+    """Unpack the newest source *package* below *folder*, with Debian's patches applied, and return where it lies.
+
+    *release* takes the newest of that release alone, without what came by its security archive.
+    """
     for part in ("parts", "lists/partial", "cache/archives/partial"):
         (folder / "apt" / part).mkdir(parents=True)
     (folder / "apt/parts/debian.sources").write_text(repositories("deb-src"))
     apt_get = ["apt-get", "-q", *_private_apt(folder / "apt")]
     step([*apt_get, "update"], f"{package} index", cwd=folder)
-    step([*apt_get, "source", "--download-only", package], f"{package} download", cwd=folder)
+    target = [f"--target-release={release}"] if release else []
+    step([*apt_get, "source", "--download-only", *target, package], f"{package} download", cwd=folder)
     (description,) = folder.glob("*.dsc")
     step(["dpkg-source", "-x", description, "source"], f"{package} unpack", cwd=folder)
     return folder / "source"
@@ -63,6 +69,28 @@ def make_openssh(recipe: Path, into: Path) -> None:
     with work_folder(into / "work") as work:
         source = fetch_source("openssh", work)
         step([recipe / "build", source, into], "openssh build")
+
+
+def make_rsync(recipe: Path, into: Path) -> None:
+    """Fill *into* with a static rsync, and a link to the bundle's scp.
+
+    Mirrors lag behind the security archive's sources, and a repacked source may lack the libraries that this build
+    takes from it: then the release's own version is built, and that is said.
+    """
+    toolchain.ensure_debian(*BUILD_PACKAGES)
+    try:
+        _build_rsync(recipe, into, None)
+    except ToolError as error:
+        reason = str(error).partition("\n")[0]
+        say(f"rsync: taking the version of {codename()} itself, since the newest cannot be built: {reason}")
+        _build_rsync(recipe, into, codename())
+    (into / "scp").symlink_to("../bin/scp")
+
+
+def _build_rsync(recipe: Path, into: Path, release: str | None) -> None:
+    with work_folder(into / "work") as work:
+        source = fetch_source("rsync", work, release)
+        step([recipe / "build", source, into], "rsync build")
 
 
 def copy_static(into: Path) -> None:

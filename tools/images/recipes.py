@@ -66,22 +66,22 @@ OPENSSH_SOURCES = ROOT / "images/ssh-bundle/openssh"
 OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 
 OPENSSH = _from_debian("openssh", lambda into: debian.make_openssh(OPENSSH_SOURCES, into), OPENSSH_SOURCES)
-PROGRAMS = _from_debian(
-    "programs",
-    lambda into: make_programs(OWN_SOURCES, into),
-    OWN_SOURCES,
-    OPENSSH_SOURCES / "musl-toolchain",
-)
+MUSL = OPENSSH_SOURCES / "musl-toolchain"
+PROGRAMS = _from_debian("programs", lambda into: make_programs(OWN_SOURCES, into), OWN_SOURCES, MUSL)
+RSYNC_SOURCES = ROOT / "images/ssh-bundle/rsync"
+RSYNC = _from_debian("rsync", lambda into: debian.make_rsync(RSYNC_SOURCES, into), RSYNC_SOURCES, MUSL)
 STATIC = _from_debian("static", debian.copy_static)
 DEBIAN = _from_debian("debian", debian.make_root)
 ENTRANCE_ROOT = _from_debian("entrance-root", lambda into: debian.make_root(into, debian.ENTRANCE_PACKAGES))
+WORKSPACE = _from_debian("workspace", lambda into: debian.make_root(into, debian.WORKSPACE_PACKAGES))
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
 
 RECIPES: Mapping[str, Recipe] = {
     "bundle": Recipe(
-        "images/ssh-bundle", "static sshd and tools, for any unit's container", (OPENSSH, PROGRAMS, STATIC)
+        "images/ssh-bundle", "static sshd and tools, for any unit's container", (OPENSSH, PROGRAMS, STATIC, RSYNC)
     ),
     "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
+    "workspace": Recipe("images/ssh-workspace", "a Debian with an sshd of its own, to build upon", (WORKSPACE,)),
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
     "entrance": Recipe("services/entrance", "the door of the tunnel servers: HAProxy", (ENTRANCE_ROOT,)),
     "gate": Recipe("services/gate", "admits tunnels", (packages("prometheus-client"),), {"BASE": "python"}),

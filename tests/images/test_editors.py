@@ -1,0 +1,146 @@
+"""What editors do over SSH, step by step, with OpenSSH's own clients: VS Code Remote-SSH, JetBrains Gateway, Neovim."""
+
+import io
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.images.containers import HOME, Client, Pod, Running, until
+from tests.images.test_forwarding import read
+
+SERVER = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"listeningOn=={listener.getsockname()[1]}==", flush=True)
+while True:
+    listener.accept()[0].sendall(os.environ.get("WANDB_MODE", "no environment").encode())
+"""
+"""Stands for an editor's server: says where it listens, and shows whether it has the program's environment."""
+
+INSTALL = """
+set -e
+echo "8f2c: running"
+uname -rsm; echo "$HOME"; echo "bash=$BASH_VERSION"
+mkdir -p ~/.vscode-server/bin
+tar -xzf ~/.vscode-server/server.tar.gz -C ~/.vscode-server/bin
+if [ ! -e ~/.vscode-server/log ]; then
+    nohup setsid python3 -u ~/.vscode-server/bin/server.py > ~/.vscode-server/log 2>&1 < /dev/null &
+fi
+until grep -q listeningOn ~/.vscode-server/log; do sleep 0.05; done
+cat ~/.vscode-server/log
+echo "8f2c: end"
+"""
+"""What VS Code pipes into a shell: unpack what was copied, start the server once, say where it listens."""
+
+
+def archive(folder: Path) -> Path:
+    """Pack the server as an editor's release is."""
+    file = folder / "server.tar.gz"
+    entry = tarfile.TarInfo("server.py")
+    entry.size = len(SERVER)
+    with tarfile.open(file, "w:gz") as tar:
+        tar.addfile(entry, io.BytesIO(SERVER.encode()))
+    return file
+
+
+def port_in(text: str) -> str:
+    """Find where the server listens."""
+    found = re.search(r"listeningOn==(\d+)==", text)
+    assert found, text
+    return found[1]
+
+
+@pytest.fixture
+def running(workspace: Pod) -> Iterator[Running]:
+    """A unit on a Debian, with a variable of its own."""
+    workspace.env["WANDB_MODE"] = "offline"
+    with workspace.main("sleep", "600") as running:
+        yield running
+
+
+def test_vs_code(running: Running, keys: Path, tmp_path: Path) -> None:
+    """A server is copied, unpacked and started by a piped script, and outlives the session.
+
+    It is then reached through the SOCKS port of a later session, which runs the same script and finds it there, and
+    through a forwarded port of a third connection.
+    """
+    client = Client(keys, running)
+    client.ssh("mkdir -p ~/.vscode-server")
+    copied = client.scp(archive(tmp_path), f"{client.there}:.vscode-server/")
+    assert copied.returncode == 0, copied.stderr
+    first = client.fed(INSTALL, "bash", options=("-T",))
+    assert first.stdout.splitlines()[-1] == "8f2c: end", first.stderr
+    port = port_in(first.stdout)
+
+    with client.kept("bash", options=("-T", "-D", "5001", "-o", "ConnectTimeout=15")) as session:
+        assert session.stdin
+        session.stdin.write(INSTALL.encode())
+        session.stdin.flush()
+        assert read(running, "5001", port) == "offline"
+        out, _ = session.communicate(timeout=15)
+    assert port_in(out.decode()) == port
+    with client.kept("-N", options=("-L", f"5002:127.0.0.1:{port}")):
+        assert read(running, "5002") == "offline"
+
+
+def test_an_exec_server_on_standard_streams(running: Running, keys: Path) -> None:
+    """VS Code's newer way: one session whose shell becomes a server that is spoken to, unbuffered, for hours."""
+    echo = "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"
+    with Client(keys, running).kept("sh", options=("-T", "-D", "5001")) as session:
+        assert session.stdin
+        assert session.stdout
+        session.stdin.write(f'exec python3 -c "{echo}"\n'.encode())
+        for word in (b"one", b"two"):
+            session.stdin.write(word + b"\n")
+            session.stdin.flush()
+            assert session.stdout.readline() == word.upper() + b"\n"
+
+
+def test_jetbrains_gateway(running: Running, keys: Path, tmp_path: Path) -> None:
+    """The backend is uploaded by sftp and checked, runs as a long command, and is reached by -L and -W meanwhile."""
+    client = Client(keys, running)
+    (tmp_path / "backend.py").write_text(SERVER)
+    folder = ".cache/JetBrains/RemoteDev"
+    batch = f"-mkdir .cache\n-mkdir .cache/JetBrains\n-mkdir {folder}\nput {tmp_path}/backend.py {folder}/\n"
+    uploaded = client.sftp(f"{batch}chmod 755 {folder}/backend.py\nls -l {folder}\n")
+    assert "-rwxr-xr-x" in uploaded.stdout, uploaded.stderr
+    facts = client.ssh("uname -m; nproc; echo $HOME; test -w /tmp && echo writable")
+    assert facts.stdout.splitlines()[-2:] == [HOME, "writable"]
+
+    with client.kept("python3", "-u", f"{folder}/backend.py") as backend:
+        assert backend.stdout
+        port = port_in(backend.stdout.readline().decode())
+        with client.kept("-N", options=("-L", f"5001:127.0.0.1:{port}", "-o", "ServerAliveInterval=5")):
+            assert read(running, "5001") == "offline"
+        direct = running.in_network("ssh", *client.options, "-p", "2222", "-W", f"127.0.0.1:{port}", client.there)
+        assert direct.stdout == "offline"
+        assert backend.poll() is None
+
+
+def test_neovim(running: Running, keys: Path, tmp_path: Path) -> None:
+    """Files are read and written by scp, and an embedded editor is spoken to in bytes of every value, both ways."""
+    client = Client(keys, running)
+    here = tmp_path / "train.py"
+    here.write_text("print('λ')\n")
+    assert client.scp(here, f"{client.there}:train.py").returncode == 0
+    assert client.scp(f"{client.there}:train.py", tmp_path / "back.py").returncode == 0
+    assert (tmp_path / "back.py").read_text() == here.read_text()
+
+    every = bytes(range(256)) * 64
+    argv = running.argv("ssh", *client.options, "-T", "-p", "2222", client.there, "cat")
+    done = subprocess.run(argv, input=every, capture_output=True, check=True, timeout=15)
+    assert done.stdout == every
+
+
+def test_what_a_server_leaves_is_there_for_the_next_editor(workspace: Pod, running: Running, keys: Path) -> None:
+    """A daemon that left its session stays until it is ended, whoever disconnects."""
+    client = Client(keys, running)
+    client.ssh("nohup setsid sh -c 'while sleep 0.1; do date +%s%N > ~/alive; done' > /dev/null 2>&1 < /dev/null &")
+    alive = workspace.path("home") / "alive"
+    until(alive.exists)
+    before = alive.read_text()
+    until(lambda: alive.read_text() not in ("", before))
