@@ -1,7 +1,6 @@
 """A GPU unit: one workspace that runs a user's image and is reached by SSH."""
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pulumi
@@ -61,13 +60,6 @@ class UnitSecrets:
     host_key: pulumi.Input[str] = field(repr=False)
     tunnel: dict[str, pulumi.Input[str]] = field(repr=False)
     """File name to content of the tunnel client's directory: tunnel.json, ca.crt, token, capability."""
-
-
-def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name: str) -> str:
-    """Say to the tunnel client who it is and which servers (name, address, port) to announce its host to."""
-    who = {"owner": unit.owner, "namespace": unit.namespace, "unit": unit.name, "host": unit.host}
-    listed = [{"name": name, "address": address, "port": port} for name, address, port in servers]
-    return json.dumps({**who, "serverName": server_name, "servers": listed}, indent=1)
 
 
 def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
