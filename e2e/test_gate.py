@@ -1,0 +1,137 @@
+"""The gate on a real API server: what it believes of the cluster, and what its end does to those who work."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.core_v1 import Pod, Service
+
+from components import names
+from e2e.test_main_job import gate_log
+from e2e.world import WITH_PACK, World, attempt, wait_until
+from tools import toolchain
+from tools.stack.client import ssh
+
+UNIT, ALIAS, NAMESPACE = "unit-other", "other.lab-a", "lab-a"
+GATES: dict[str, Any] = {"app.kubernetes.io/component": "gate"}
+
+
+@contextmanager
+def working(world: World) -> Iterator["subprocess.Popen[str]"]:
+    """Give a session that says what it is sent, for as long as it lives."""
+    argv = ["ssh", "-F", str(world.workspace.ssh_config), "-o", "BatchMode=yes", ALIAS, "--", "cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as session:
+        try:
+            assert answers(session)
+            yield session
+        finally:
+            session.kill()
+
+
+def answers(session: "subprocess.Popen[str]") -> bool:
+    """Tell whether what is written into the session comes back."""
+    assert session.stdin is not None
+    assert session.stdout is not None
+    session.stdin.write("ping\n")
+    session.stdin.flush()
+    return session.stdout.readline() == "ping\n"
+
+
+def logs_in(world: World) -> bool:
+    """Tell whether a new session is let in."""
+    return ssh(world.workspace, ALIAS, "true").returncode == 0
+
+
+def fresh(service: Service) -> Service:
+    """Give a Service as somebody would write it anew, with all that it says of itself."""
+    assert service.metadata is not None
+    assert service.spec is not None
+    meta = service.metadata
+    said = ObjectMeta(name=meta.name, namespace=meta.namespace, labels=meta.labels, annotations=meta.annotations)
+    spec = service.spec
+    for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        setattr(spec, field, None)
+    return Service(metadata=said, spec=spec)
+
+
+def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
+    """From the moment that its Service is gone, with its pod and tunnel running on; its open session lives.
+
+    Once the Service is back, so are sessions; one of the same labels in a namespace that is nobody's changes nothing.
+    """
+    service = world.cluster.get(Service, UNIT, namespace=NAMESPACE)
+    with working(world) as session:
+        world.cluster.delete(Service, UNIT, namespace=NAMESPACE)
+        try:
+            wait_until(lambda: not logs_in(world), "new sessions to be refused")
+            assert "there is no unit 'other' in 'lab-a'" in gate_log(world)
+            assert answers(session)
+            by_hand = fresh(service)
+            assert by_hand.metadata is not None
+            by_hand.metadata.namespace = "default"
+            world.cluster.create(by_hand)
+            assert not logs_in(world)
+            world.cluster.delete(Service, UNIT, namespace="default")
+        finally:
+            world.cluster.create(fresh(service))
+        wait_until(lambda: logs_in(world), "new sessions to be let in again")
+        assert answers(session)
+
+
+def test_killed_gates_cut_nobody(world: World) -> None:
+    """Both gates are killed in the middle of a session: it lives, and later sessions are let in by the next gates."""
+    with working(world) as session:
+        before = {pod.metadata.name for pod in gates(world) if pod.metadata}
+        for name in before:
+            world.cluster.delete(Pod, str(name), namespace=names.PLATFORM_NAMESPACE, grace_period=0)
+        assert answers(session)
+        wait_until(lambda: logs_in(world), "the next gates to let somebody in")
+        assert answers(session)
+        assert before.isdisjoint({pod.metadata.name for pod in gates(world) if pod.metadata})
+
+
+def gates(world: World) -> list[Pod]:
+    """Give the gate's pods."""
+    return list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=GATES))
+
+
+def test_only_the_gate_may_ask_the_cluster(world: World) -> None:
+    """Of the platform's pods the gate alone has a token, and with it no right but to read two kinds."""
+    pods = list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE))
+    with_token = {
+        (pod.metadata.labels or {})[names.COMPONENT_LABEL]
+        for pod in pods
+        if pod.metadata and pod.spec
+        for volume in pod.spec.volumes or ()
+        if volume.projected and any(source.serviceAccountToken for source in volume.projected.sources or ())
+    }
+    assert with_token == {"gate"}
+    kubectl = [str(toolchain.ensure("kubectl")["kubectl"]), f"--kubeconfig={world.rig.kubeconfig}", "auth", "can-i"]
+    account = f"--as=system:serviceaccount:{names.PLATFORM_NAMESPACE}:gate"
+    listed = [*kubectl, "--list", "--no-headers", account]
+    rights = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.splitlines()
+    kinds = {line.split()[0]: line for line in rights if "selfsubject" not in line and "[/" not in line}
+    assert set(kinds) == {"namespaces", "services"}
+    assert all(line.endswith("[get list watch]") for line in kinds.values())
+
+
+def test_a_unit_gets_ports_and_loses_them(world: World) -> None:
+    """Its Service gets an address and gives it back, for which it is made again each time; logins go on."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["gpu-runtime:tenants"]["lab-a"]["units"]["other"]["ports"] = [{"name": "http", "port": 8888}]
+
+    with world.changed(change):
+        assert address_after_up(world) not in (None, "None")
+    assert address_after_up(world) == "None"
+
+
+def address_after_up(world: World) -> str | None:
+    """Bring the stack up; give the address of the unit's Service, once somebody can log in."""
+    status, said = attempt(world.engine(RESTART=ALIAS), "up", "--yes", *WITH_PACK)
+    assert status == 0, said
+    wait_until(lambda: logs_in(world), "a login")
+    spec = world.cluster.get(Service, UNIT, namespace=NAMESPACE).spec
+    return spec.clusterIP if spec else None
