@@ -83,13 +83,14 @@ def tls_context(cert: Path, key: Path) -> ssl.SSLContext:
 
 async def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, then drain: peers learn of the end a little later than we do."""
+    context = tls_context(options.cert_file, options.private_key_file)
     owners, view = frozenset(options.owner), followed(options)
     gate = Gate(lambda: Policy(read_keys(options.key_file), owners, view))
     server = await asyncio.start_server(
         gate.serve,
         *_address(options.listen),
         limit=HEAD_LIMIT,
-        ssl=tls_context(options.cert_file, options.private_key_file),
+        ssl=context,
         ssl_handshake_timeout=REQUEST_SECONDS,
         ssl_shutdown_timeout=1.0,
     )

@@ -11,7 +11,7 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from components.cluster import UnreachableError
 from components.cluster_dns import dns_warnings
-from components.cluster_ranges import unlisted
+from components.cluster_ranges import unlisted, unreached
 from components.cluster_view import View, look
 from components.dns import DnsSpec
 
@@ -129,6 +129,23 @@ def test_every_public_range_that_no_list_has_is_named_with_its_key() -> None:
         "nodeCidrs": "add 8.8.4.1/32",
         "apiServerCidrs": "add 35.1.2.3/32",
     }
+
+
+@pytest.mark.parametrize(
+    ("cidrs", "ports", "said"),
+    [
+        (["35.1.2.3/32"], [443, 6443], {}),
+        (["35.1.0.0/16"], [6443], {}),
+        ([], [6443], {"apiServerCidrs": "add 35.1.2.3/32: "}),
+        (["35.1.2.4/32"], [443], {"apiServerCidrs": "add 35.1.2.3/32: ", "apiServerPorts": "add 6443: "}),
+    ],
+)
+def test_the_gate_must_find_the_api_server(cidrs: list[str], ports: list[int], said: dict[str, str]) -> None:
+    """Where the API server answers and no row leads the gate, the operator gets what to add."""
+    view = seen(slices=[{**api_server("35.1.2.3"), "ports": [{"port": 6443}]}])
+
+    found = dict(unreached(view, cidrs, ports))
+    assert {key: text.partition("the API")[0] for key, text in found.items()} == said
 
 
 def test_a_range_that_is_listed_in_part_is_named() -> None:

@@ -6,6 +6,7 @@ import signal
 import socket
 import ssl
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,37 @@ def test_sessions_are_logged_and_secrets_are_not(gate: Gate) -> None:
     assert not re.search(r"[0-9a-f]{64}|proof-of-token", gate.process.text)
 
 
+def scrape(gate: Gate) -> dict[str, float]:
+    """Read the gate's own metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{gate.metrics_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line.startswith("gate_"))}
+
+
+def test_answers_are_counted_without_names(gate: Gate) -> None:
+    """Prometheus sees how many were let in and refused, and what is known; no series has a tenant's name in it."""
+    allows(gate)
+    allows(gate, OTHER_KEY)
+    gate.set_keys(OTHER_KEY, GATE_KEY)
+    allows(gate)
+    gate.ask("what/a-client-made-up", {})
+    found = scrape(gate)
+    assert found['gate_decisions_total{decision="allowed",op="Login"}'] == 2
+    assert found['gate_decisions_total{decision="refused",op="Login"}'] == 1
+    assert found['gate_decisions_total{decision="refused",op="other"}'] == 1
+    assert found['gate_previous_key_total{op="Login"}'] == 1
+    assert (found['gate_view_objects{what="namespaces"}'], found['gate_view_objects{what="services"}']) == (1, 2)
+    assert found['gate_view_age_seconds{what="services"}'] < 60
+    assert not any(name in " ".join(found) for name in ("lab-a", "trainer", "made-up"))
+
+
+def test_it_lives_while_it_is_not_ready(gate: Gate) -> None:
+    """Without keys it is unready and alive: to start it again would help nobody."""
+    (gate.folder / "key").unlink()
+    assert gate.request("GET", "/healthz")[0] == 503
+    assert gate.request("GET", "/livez")[0] == 200
+
+
 def test_it_ends_in_order_and_at_once(gate: Gate) -> None:
     """SIGTERM makes it unready, serves on for the drain, and ends it with 0."""
     with gate.connect():
@@ -168,7 +200,7 @@ def start_without(missing: str, tmp_path: Path, authority: Authority) -> Process
     files = {"--key-file": str(tmp_path / "key"), "--cert-file": str(cert), "--private-key-file": str(key)}
     files[missing] = str(tmp_path / "nothing")
     given = [argument for pair in files.items() for argument in pair]
-    listen = ["--listen", f"127.0.0.1:{free_port()}"]
+    listen = ["--listen", f"127.0.0.1:{free_port()}", "--api-server", f"127.0.0.1:{free_port()}"]
     return python("gate", *listen, "--owner", "dev", *given, output=tmp_path / "gate.log")
 
 

@@ -6,8 +6,10 @@ from typing import Any
 import pulumi
 import pytest
 from lightkube.models.core_v1 import NodeSpec
+from lightkube.models.discovery_v1 import Endpoint, EndpointPort
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import Node
+from lightkube.resources.discovery_v1 import EndpointSlice
 
 from components import cluster, cluster_view
 from components.cluster import UnreachableError
@@ -34,6 +36,18 @@ def test_a_public_range_is_refused_with_the_line_to_add() -> None:
 
     assert str(refused).startswith("gpu-runtime:cluster.podCidrs: add 34.118.0.0/17, ")
     assert list(ownership.refusals(stack(podCidrs=["10.244.0.0/16", "34.118.0.0/17"]), view)) == []
+
+
+def test_an_api_server_that_the_gate_does_not_find_is_refused() -> None:
+    """The cluster's own word on where its API server answers counts, and the refusal is the line to add."""
+    end = Endpoint(addresses=["10.99.0.9"])
+    view = View(slices=(EndpointSlice(addressType="IPv4", endpoints=[end], ports=[EndpointPort(port=16443)]),))
+    cidrs, ports = ownership.refusals(stack(), view)
+
+    assert str(cidrs).startswith("gpu-runtime:cluster.apiServerCidrs: add 10.99.0.9/32: ")
+    assert str(ports).startswith("gpu-runtime:cluster.apiServerPorts: add 16443: ")
+    known = stack(apiServerCidrs=["10.99.0.9/32"], apiServerPorts=[16443])
+    assert list(ownership.refusals(known, view)) == []
 
 
 def test_an_admin_tier_needs_its_kind() -> None:

@@ -316,7 +316,19 @@ def test_rights_are_those_of_the_stacks_own_objects() -> None:
     assert wanted[Right("apps", "deployments", "watch")] == {"gpu-runtime", "lab-a"}
     assert wanted[Right("networking.k8s.io", "networkpolicies", "patch")] > {"gpu-runtime", "lab-a"}
     assert wanted[Right("", "namespaces", "create")] == wanted[Right("", "persistentvolumeclaims", "list")] == set()
-    assert not {right.resource for right in wanted} & {"nodes", "clusterroles", "*"}
+    assert not {right.resource for right in wanted} & {"nodes", "roles", "*"}
+
+
+def test_who_gives_a_right_must_have_it() -> None:
+    """The gate may read units' Services everywhere: a deployer who may not cannot give it that right."""
+    wanted = needed(stack().manifests())
+
+    assert {right.verb for right, where in wanted.items() if right.resource == "services" and not where} == {
+        "get",
+        "list",
+        "watch",
+    }
+    assert wanted[Right("rbac.authorization.k8s.io", "clusterroles", "create")] == set()
 
 
 def test_an_administrator_is_asked_once() -> None:

@@ -74,15 +74,17 @@ EVERYTHING = Right("*", "*", "*")
 def needed(manifests: Iterable[Manifest]) -> dict[Right, set[str]]:
     """Give each right that a stack's objects need, with the namespaces where; none: it must hold everywhere."""
     found: dict[Right, set[str]] = {}
-    for manifest in manifests:
+    listed = list(manifests)
+    for manifest in listed:
         namespace = manifest["metadata"].get("namespace")
-        for right in (*_of_kind(manifest), *_granted(manifest)):
+        for right in _of_kind(manifest):
             found.setdefault(right, set()).update({namespace} if namespace else ())
     namespaces = set().union(*found.values())
     for right in (Right(group, resource, verb) for group, resource, verbs in BESIDE for verb in verbs):
         found[right] = set(namespaces)
     for group, resource in LOOKED_AT:
         found[Right(group, resource, "list")] = set()
+    found.update({right: set() for manifest in listed for right in _granted(manifest)})
     return found
 
 
@@ -94,8 +96,8 @@ def _of_kind(manifest: Manifest) -> Iterator[Right]:
 
 
 def _granted(manifest: Manifest) -> Iterator[Right]:
-    """Yield what a role gives: the API server lets nobody give a right that he does not have."""
-    for rule in manifest.get("rules", ()) if manifest["kind"] in ("Role", "ClusterRole") else ():
+    """Yield what a role of the cluster gives: the API server lets nobody give a right that he does not have."""
+    for rule in manifest.get("rules", ()) if manifest["kind"] == "ClusterRole" else ():
         named = product(rule["apiGroups"], rule["resources"], rule["verbs"])
         yield from (Right(group, resource, verb) for group, resource, verb in named)
 
