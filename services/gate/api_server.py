@@ -1,7 +1,6 @@
 """The API server, asked read only and for names, labels and annotations alone: lists in pages, then a watch.
 
-The standard library and not a client of Kubernetes: two reads need no model of any kind, and metadata alone is a tenth
-of the objects. What such a client would have to be told here anyway is when to believe it no more.
+The standard library and no client of Kubernetes: two reads need no models, and a typed client asks for whole objects.
 """
 
 import http.client
