@@ -6,11 +6,11 @@ import sys
 import time
 from contextlib import redirect_stdout
 
-from bench import live, preview
+from bench import live, preview, tunnel
 from bench.figures import Row, table
 from tools.shell import command, say
 
-PARTS = ("preview", "rig", "second-up", "login")
+PARTS = ("preview", "tunnel", "rig", "second-up", "login")
 SIZES = (10, 30, 100, 300)
 ROUNDS = 3
 """Enough for a median; a whole run takes half an hour on two cores."""
@@ -27,7 +27,9 @@ def main() -> None:
     with redirect_stdout(sys.stderr):  # what is measured talks, too; the table alone is the result
         if "preview" in parts:
             rows += preview.rows(arguments.units, arguments.rounds)
-        if parts - {"preview"}:
+        if "tunnel" in parts:
+            rows += tunnel.rows(arguments.rounds)
+        if parts - {"preview", "tunnel"}:
             rows += live.rows(parts, arguments.rounds)
     say(f"bench: {time.monotonic() - started:.0f} s, {arguments.rounds} rounds, the variants of a round in turns")
     print(table(rows))

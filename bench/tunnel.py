@@ -1,0 +1,234 @@
+"""What the way through the tunnel costs beside direct ssh, for each setting of frp: bulk both ways, and a login."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from bench.figures import Row, load_note
+from components import derive
+from components.entrance_config import Doors, LimitsSpec, haproxy_cfg
+from components.frp_config import PKI_DIR, frps_toml
+from tools import toolchain
+from tools.images.build import part_files
+from tools.images.recipes import ENTRANCE_ROOT, OPENSSH
+from tools.shell import ToolError, say
+from tools.stack.client import CONNECT
+from tools.stack.engine import REPOSITORY
+
+MEGABYTES = 200
+BULK_GOAL, LOGIN_GOAL = 1 / 0.75, 1.1
+"""Of direct ssh's time: what the project asks for."""
+
+LOGINS = 5
+"""Of each variant in a round: one takes a fifth of a second."""
+
+UID = 12345
+HOST = "bench.lab.ssh.test"
+SERVER = "frps"
+TOKEN = "a-token-of-the-bench-alone"  # noqa: S105 - guards a server that lives for the bench, on loopback
+LUA = REPOSITORY / "services/entrance/sessions.lua"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to the same sshd."""
+
+    name: str
+    entrance: bool = True
+    frp: bool = True
+    mux: bool = True
+    tls: bool = True
+    wire: str = "v2"
+    pool: int = 1
+
+
+DIRECT = Variant("direct", entrance=False, frp=False)
+SHIPPED = Variant("as shipped", mux=False)
+VARIANTS = (
+    DIRECT,
+    SHIPPED,
+    Variant("without the entrance", mux=False, entrance=False),
+    Variant("tcpMux"),
+    Variant("pool of 5", mux=False, pool=5),
+    Variant("no pool", mux=False, pool=0),
+    Variant("wire v1", mux=False, wire="v1"),
+    Variant("no TLS", mux=False, tls=False),
+)
+
+
+def rows(rounds: int) -> Iterator[Row]:
+    """Measure every variant in turns, and yield its times as ratios to direct ssh of the same round."""
+    with TemporaryDirectory(prefix="gpu-runtime-bench-") as scratch, ExitStack() as stack:
+        folder = Path(scratch)
+        folder.chmod(0o755)
+        port = stack.enter_context(_sshd(folder))
+        ways = {v: stack.enter_context(_way(folder / v.name.replace(" ", "-"), v, port)) for v in VARIANTS}
+        found = [_round(folder, ways, number) for number in range(rounds)]
+    loads = load_note([os.getloadavg()[0]])
+    for variant in VARIANTS[1:]:
+        for figure, goal in (("up", BULK_GOAL), ("down", BULK_GOAL), ("login", LOGIN_GOAL)):
+            ratio = median(said[variant, figure] / said[DIRECT, figure] for said in found)
+            seconds = median(said[variant, figure] for said in found)
+            shown = f"{ratio:.2f} of direct's time ({seconds:.2f} s)"
+            yield Row(f"tunnel, {figure}: {variant.name}", shown, ratio, goal if variant == SHIPPED else None, loads)
+
+
+def _round(folder: Path, ways: dict[Variant, list[str]], number: int) -> dict[tuple[Variant, str], float]:
+    """Run each variant once; a round's first is another each time."""
+    turn = number % len(ways)
+    order = [*ways][turn:] + [*ways][:turn]
+    found: dict[tuple[Variant, str], float] = {}
+    for variant in order:
+        ssh = ["ssh", "-F", "none", "-i", str(folder / "client"), *ways[variant]]
+        found[variant, "up"] = _timed(f"head -c {MEGABYTES}M /dev/zero | {{}} 'cat >/dev/null'", ssh)
+        found[variant, "down"] = _timed(f"{{}} 'head -c {MEGABYTES}M /dev/zero' >/dev/null", ssh)
+        found[variant, "login"] = median(_timed("{} true", ssh) for _ in range(LOGINS))
+        said = " ".join(f"{figure} {found[variant, figure]:.2f}" for figure in ("up", "down", "login"))
+        say(f"tunnel, round {number + 1}, {variant.name}: {said} s")
+    return found
+
+
+def _timed(pipeline: str, ssh: list[str]) -> float:
+    quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in ssh)
+    began = time.monotonic()
+    done = subprocess.run(["bash", "-c", pipeline.format(quoted)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ToolError(f"{' '.join(ssh)} ended with {done.returncode}: {done.stderr[-300:]}")
+    return time.monotonic() - began
+
+
+@contextmanager
+def _running(argv: list[str], log: Path, env: dict[str, str] | None = None) -> Iterator[None]:
+    with log.open("w") as out, subprocess.Popen(argv, stdout=out, stderr=out, env=env) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def _port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _sshd(folder: Path) -> Iterator[int]:
+    """Run the bundle's sshd as its only user, as in a unit; give its port."""
+    for name in ("host", "client"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    for name in ("sshd", "scp", "sftp-server"):
+        shutil.copy(part_files(OPENSSH) / "bin" / name, folder)
+    shutil.chown(folder / "host", UID, UID)
+    (folder / "passwd").write_text(f"bench:x:{UID}:{UID}::{folder}:/bin/sh\n")
+    port = _port()
+    lines = [f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder}/host", "StrictModes no", "PidFile none"]
+    lines += [f"AuthorizedKeysFile {folder}/client.pub", "MaxStartups 200", "LogLevel ERROR"]
+    (folder / "sshd_config").write_text("\n".join([*lines, ""]))
+    (folder / "client.pub").chmod(0o644)
+    drop = f"exec setpriv --reuid {UID} --regid {UID} --clear-groups {folder}/sshd -D -e -f {folder}/sshd_config"
+    inside = f"mount --bind {folder}/passwd /etc/passwd && {drop}"
+    with _running(["unshare", "--mount", "sh", "-c", inside], folder / "sshd.log"):
+        _until(port, folder / "sshd.log")
+        yield port
+
+
+@contextmanager
+def _way(folder: Path, variant: Variant, sshd: int) -> Iterator[list[str]]:
+    """Make the way of *variant* to *sshd*; give ssh's further words."""
+    options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+    options += ["-o", "BatchMode=yes", "-l", "bench"]
+    if not variant.frp:
+        yield [*options, "-p", str(sshd), "127.0.0.1"]
+        return
+    folder.mkdir()
+    with ExitStack() as stack:
+        port = _frp(stack, folder, variant, sshd)
+        entrance = _entrance(stack, folder, port) if variant.entrance else port
+        proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" 127.0.0.1:{entrance} %h %p'
+        words = [*options, "-o", proxy, HOST]
+        _until_login(words, folder)
+        yield words
+
+
+def _frp(stack: ExitStack, folder: Path, variant: Variant, sshd: int) -> int:
+    """Start frps and frpc as *variant* says; give frps' CONNECT port."""
+    bind, connect, api = _port(), _port(), _port()
+    authority = derive.Authority(TOKEN * 2, 0, "bench")
+    cert, key = authority.server(SERVER)
+    for name, text in {"tls.crt": cert, "tls.key": key, "ca.crt": authority.certificate, "token": TOKEN}.items():
+        (folder / name).write_text(text)
+    text = frps_toml("none").partition("[[httpPlugins]]")[0].replace(PKI_DIR, str(folder))
+    said: dict[str, Any] = dict(line.split(" = ", 1) for line in text.splitlines() if " = " in line)
+    said |= {"bindPort": bind, "tcpmuxHTTPConnectPort": connect, "webServer.port": api, "bindAddr": '"127.0.0.1"'}
+    said |= {"transport.tcpMux": str(variant.mux).lower(), "transport.tls.force": str(variant.tls).lower()}
+    (folder / "frps.toml").write_text("".join(f"{name} = {value}\n" for name, value in said.items()))
+    (folder / "frpc.json").write_text(_frpc(folder, variant, bind, sshd))
+    for program, config in (("frps", "frps.toml"), ("frpc", "frpc.json")):
+        argv = [str(toolchain.ensure(program)[program]), "-c", str(folder / config)]
+        stack.enter_context(_running(argv, folder / f"{program}.log", {}))
+        _until(bind, folder / f"{program}.log")
+    return connect
+
+
+def _frpc(folder: Path, variant: Variant, bind: int, sshd: int) -> str:
+    """Give what a unit's client is configured with, changed as *variant* says."""
+    sys.path.append(str(REPOSITORY / "services"))
+    from tunnel.frpc_config import Admin, frpc_config  # noqa: PLC0415 - no package of this program's own
+    from tunnel.wanted import Access, Server, Unit, Wanted  # noqa: PLC0415
+
+    server = Server(SERVER, "127.0.0.1", bind)
+    access = Access(SERVER, (folder / "ca.crt").read_text(), TOKEN, "0" * 64)
+    wanted = Wanted(Unit("bench", "lab", "bench", HOST), (server,), access)
+    said = json.loads(frpc_config(wanted, server, Admin(_port(), "bench"), folder, sshd))
+    said["transport"] |= {"tcpMux": variant.mux, "wireProtocol": variant.wire, "poolCount": variant.pool}
+    if not variant.tls:
+        said["transport"]["tls"] = {"enable": False}
+    return json.dumps(said)
+
+
+def _entrance(stack: ExitStack, folder: Path, frps: int) -> int:
+    """Start the entrance in its image's file system; give its port."""
+    root = folder.parent / "root"
+    if not root.exists():
+        root.mkdir()
+        archive = part_files(ENTRANCE_ROOT) / "root.tar"
+        subprocess.run(["tar", "-C", root, "-xf", archive, "--exclude=./dev/*"], check=True)
+        shutil.copy(LUA, root / LUA.name)
+    port, health = _port(), _port()
+    doors = Doors(f"127.0.0.1:{port}", f"127.0.0.1:{health}", f"127.0.0.1:{frps}", f"/{LUA.name}")
+    (root / f"{folder.name}.cfg").write_text(haproxy_cfg(LimitsSpec(), 1, doors))
+    argv = [shutil.which("chroot") or "chroot", str(root), "/usr/sbin/haproxy", "-db", "-f", f"/{folder.name}.cfg"]
+    stack.enter_context(_running(argv, folder / "haproxy.log"))
+    _until(port, folder / "haproxy.log")
+    return port
+
+
+def _until(port: int, log: Path) -> None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise ToolError(f"nothing listens on {port}: {log.read_text()[-500:]}")
+
+
+def _until_login(words: list[str], folder: Path) -> None:
+    end = time.monotonic() + 30
+    argv = ["ssh", "-F", "none", "-i", str(folder.parent / "client"), *words, "true"]
+    while (done := subprocess.run(argv, capture_output=True, text=True, check=False)).returncode:
+        if time.monotonic() > end:
+            raise ToolError(f"{folder.name}: no login: {done.stderr[-300:]}{(folder / 'frpc.log').read_text()[-500:]}")
+        time.sleep(0.3)
