@@ -17,8 +17,8 @@ BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "patch", "dpkg-dev", "musl-tools",
 ROOT_PACKAGES = ("usr-is-merged", "python3", "media-types", "procps")
 """usr-is-merged and media-types are the small ones of two packages that would do."""
 
-ENTRANCE_PACKAGES = ("usr-is-merged", "python3-minimal", "haproxy")
-"""haproxy: the stable release's own, which Debian mends; python3-minimal runs the companion."""
+ENTRANCE_PACKAGES = ("usr-is-merged", "python3", "media-types", "haproxy")
+"""haproxy: the stable release's own, which Debian mends; python3 runs the companion."""
 
 WORKSPACE_PACKAGES = (*ROOT_PACKAGES, "openssh-server", "rsync", "tini")
 
