@@ -1,10 +1,13 @@
 """What the GPUs of units, however they are handed out, come to in their tenant's quota."""
 
 import copy
+import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
+from components.exit_code import REQUESTS
 from components.tenant import tenant_manifests
 from stacks.load import parse
 from stacks.resolve import Stack
@@ -22,6 +25,23 @@ def test_a_quota_counts_claimed_devices() -> None:
         config["tenants"]["lab-a"]["quota"]["gpus"] = 8
 
     assert f"{LAB}.quota.gpus: 8 is less than the 9" in refused(claiming)
+
+
+def requested(after_exit: str) -> Decimal:
+    """Give the cores that the tenant's units request, one of which ends like that."""
+
+    def change(config: dict[str, Any]) -> None:
+        config["tenants"]["lab-a"]["quota"]["cpu"] = "1"
+        config["tenants"]["lab-a"]["units"]["trainer"] |= {"afterExit": after_exit, "command": ["train"]}
+
+    found = re.search(r"quota\.cpu: 1 is less than the ([0-9.]+)", refused(change))
+    assert found
+    return Decimal(found[1])
+
+
+def test_a_quota_counts_what_shows_a_programs_end() -> None:
+    """The API server counts the sidecar of a held unit; a quota without it would keep the unit from starting."""
+    assert requested("hold") - requested("restart") == Decimal(REQUESTS["cpu"].removesuffix("m")) / 1000
 
 
 def hard(flavor: dict[str, Any], quota: int | None) -> dict[str, str]:
