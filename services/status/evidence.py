@@ -7,8 +7,8 @@ from dataclasses import dataclass
 MINUTES_SECONDS = 150
 """How far back a reader looks: each server is spoken of once a minute at least, whatever happens."""
 
-LINES = 500
-"""Enough for those minutes, nine servers and a chatty frpc."""
+LINES = 1000
+"""Enough for those minutes: nine servers, a chatty frpc, and the lines on sessions that a unit may cause."""
 
 ANNOUNCED = "announced"
 
