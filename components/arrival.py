@@ -32,6 +32,9 @@ POLL_SECONDS = 0.5
 REST = 9
 """For each second that a look takes, so many without one: the cluster has other work."""
 
+LONGEST_REST = 10.0
+"""Seconds: a cluster that is slow to answer once is asked again soon."""
+
 BEAT_SECONDS = 20.0
 """The longest silence about a unit that is waited for."""
 
@@ -89,7 +92,7 @@ class Waiting:
                 return
             for judged in found:
                 self._judge(judged)
-            await asyncio.sleep(max(POLL_SECONDS, REST * (self.clock() - begun)))
+            await asyncio.sleep(min(max(POLL_SECONDS, REST * (self.clock() - begun)), LONGEST_REST))
 
     def _judge(self, judged: Judged) -> None:
         unit, wait, future = self.pending[judged.place]
@@ -196,13 +199,22 @@ async def _conclude(units: list[Arriving], look: Look, outcomes: list[Outcome | 
     """
     untouched = [unit for unit, outcome in zip(units, outcomes, strict=True) if outcome is None]
     if untouched:
-        judged = await asyncio.to_thread(look, [unit.place for unit in untouched], logs=False)
-        for unit, found in zip(untouched, judged, strict=True):
-            if found.state.unit.phase is Phase.FAILED:
-                said = f"unit {unit.alias}, which this run did not change: {doing(found.state)}"
-                pulumi.log.warn(said, unit.resource)
+        await _warn(untouched, look)
     broken = {unit.alias: o.message for unit, o in zip(units, outcomes, strict=True) if o and not o.arrived}
     if broken:
         said = "".join(f"\n  - {alias}: {indent(message, ' ' * 6).strip()}" for alias, message in broken.items())
         Failure(f"{len(broken)} of {len(units)} units do not work:{said}")
     return len(units) - len(untouched)
+
+
+async def _warn(units: list[Arriving], look: Look) -> None:
+    """Tell which of *units* are in trouble; not to know is no failure, since this run did nothing to them."""
+    try:
+        judged = await asyncio.to_thread(look, [unit.place for unit in units], logs=False)
+    except cluster.UnreachableError as error:
+        pulumi.log.warn(f"nobody knows how the units are that this run did not change: {error}")
+        return
+    for unit, found in zip(units, judged, strict=True):
+        if found.state.unit.phase is Phase.FAILED:
+            said = f"unit {unit.alias}, which this run did not change: {doing(found.state)}"
+            pulumi.log.warn(said, unit.resource)

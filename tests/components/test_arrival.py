@@ -52,7 +52,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Collect what is told: level and text."""
     found: list[tuple[str, str]] = []
     for level in ("info", "warn", "error"):
-        monkeypatch.setattr(f"pulumi.log.{level}", lambda text, _, level=level: found.append((level, text)))
+        monkeypatch.setattr(f"pulumi.log.{level}", lambda text, _=None, level=level: found.append((level, text)))
     monkeypatch.setattr(arrival, "POLL_SECONDS", 0.001)
     return found
 
@@ -158,6 +158,16 @@ def test_trouble_of_what_did_not_change_is_a_warning(
     ((level, text),) = told
     assert level == "warn"
     assert text.startswith("unit old.lab-a, which this run did not change: Failed, ExitedWithError: its program ended")
+
+
+def test_not_to_know_of_what_did_not_change_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, told: list[tuple[str, str]]
+) -> None:
+    """When the cluster does not answer in the end, what this run did is done all the same."""
+    cluster = Cluster({"old": [UnreachableError("reset by peer")]})
+
+    assert conclude(monkeypatch, cluster, [unit("old")], [None]) == []
+    assert told == [("warn", "nobody knows how the units are that this run did not change: reset by peer")]
 
 
 @pytest.mark.parametrize(
