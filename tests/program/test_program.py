@@ -163,3 +163,12 @@ def test_no_secret_reaches_an_object_that_is_not_a_secret() -> None:
 
     for secret in (SECRET, gate, derive.frp_token(SECRET, 1), derive.stack_key(gate, "prod").hex(), "PRIVATE KEY"):
         assert not any(secret in text for text in texts)
+
+
+def test_a_units_pod_comes_after_all_that_it_needs() -> None:
+    """Secrets, keys, walls and Service are there before the pod: none of them is waited for by a kubelet or a gate."""
+    made = [args.name for args in run(next(file for file in FILES if file.stem == "Pulumi.prod")).made]
+    trainer = [name.removeprefix("trainer.lab-a-") for name in made if name.startswith("trainer.lab-a-")]
+
+    assert trainer[-1] == "deployment"
+    assert {"host-key", "keys", "tunnel", "service"} <= set(trainer)
