@@ -19,6 +19,7 @@ from components.survey import Place
 from components.unit_parts import UnitPod, VolumeMount
 from components.unit_pod import pod_template
 from components.unit_spec import UnitSpec, seconds
+from components.user_ca import UserCaSpec, login_files
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Unit:
     """Where it announces its host; None: a server on the internet, which has a row of its own."""
     remote_forwarding: bool = False
     """Whether clients may forward ports of theirs to the unit (ssh -R)."""
+    user_ca: UserCaSpec | None = None
+    """What its `ssh` has where it names no CA of its own."""
 
     @property
     def alias(self) -> str:
@@ -75,8 +78,9 @@ def unit_manifests(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
 
 def _login(unit: Unit, secrets: UnitSecrets) -> dict[str, Manifest]:
     """Build what the pod mounts; first, so that it is there when the kubelet looks."""
-    listed = unit.spec.ssh.authorized_keys if unit.spec.ssh else ()
-    keys = keys_data(listed, remote_forwarding=unit.remote_forwarding)
+    ssh = unit.spec.ssh
+    login = login_files(ssh.authorized_keys, ssh.user_ca or unit.user_ca, unit.host) if ssh else {}
+    keys = keys_data(login, remote_forwarding=unit.remote_forwarding)
     return {
         "keys": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _meta(unit, names.unit_keys), "data": keys},
         "host-key": _secret(unit, names.unit_host_key, {"ssh_host_ed25519_key": secrets.host_key}),

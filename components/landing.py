@@ -117,7 +117,7 @@ def _keys() -> Iterable[Manifest]:
     yield mount("keys", KEYS_DIR, read_only=True)
 
 
-def keys_data(authorized_keys: Iterable[str], *, remote_forwarding: bool) -> dict[str, str]:
+def keys_data(login: Mapping[str, str], *, remote_forwarding: bool) -> dict[str, str]:
     """Give the files of `KEYS_DIR`: who may log in, and what may be forwarded. sshd follows them without a restart."""
     forwarding = {names.FORWARDING_FILE: "all\n"} if remote_forwarding else {}
-    return {"authorized_keys": "".join(f"{key}\n" for key in authorized_keys), **forwarding}
+    return {**login, **forwarding}

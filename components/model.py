@@ -1,7 +1,5 @@
 """Typed values that a stack file is made of; every refusal says what would be right."""
 
-import base64
-import binascii
 import ipaddress
 import re
 from collections.abc import Mapping
@@ -129,43 +127,14 @@ def plain_address(value: str) -> str:
     return str(address)
 
 
-KEY_TYPES = ("ssh-ed25519", "sk-ssh-ed25519@openssh.com")
-"""What the OpenSSH in our bundle, built without OpenSSL, can verify."""
-
 HIGHEST_ID = 2**31 - 2
 """Highest uid that every file system and user namespace takes."""
-
-ED25519_BYTES = 32
-
-
-def _wire_string(blob: bytes) -> tuple[bytes, bytes]:
-    """Split the first length-prefixed string off an SSH wire *blob* (RFC 4251 section 5)."""
-    size = int.from_bytes(blob[:4])
-    return blob[4 : 4 + size], blob[4 + size :]
-
-
-def _public_key(value: str) -> str:
-    kind, _, rest = value.strip().partition(" ")
-    if kind not in KEY_TYPES:
-        msg = f"has type {kind[:40]!r}; this release accepts {' and '.join(KEY_TYPES)} (ssh-keygen -t ed25519)"
-        raise ValueError(msg)
-    encoded, _, comment = rest.strip().partition(" ")
-    advice = f"is no {kind} public key: expected '{kind} <base64> [comment]', as ssh-keygen writes it"
-    try:
-        inner, tail = _wire_string(base64.b64decode(encoded, validate=True))
-    except binascii.Error:
-        raise ValueError(advice) from None
-    if inner != kind.encode() or len(_wire_string(tail)[0]) != ED25519_BYTES or not comment.isprintable():
-        raise ValueError(advice)
-    return " ".join(filter(None, (kind, encoded, comment.strip())))
-
 
 Name = Annotated[str, AfterValidator(_name)]
 Quantity = Annotated[str, BeforeValidator(_scalar), AfterValidator(_positive_quantity)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 IpAddress = Annotated[str, AfterValidator(plain_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-PublicKey = Annotated[str, AfterValidator(_public_key)]
 Host = Annotated[str, Field(max_length=253), matching(HOST_PATTERN, "must be a lower-case host name or IPv4 address")]
 EnvName = Annotated[str, matching(ENV_PATTERN, "must be a variable name: letters, digits and '_', no leading digit")]
 PortName = Annotated[

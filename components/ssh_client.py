@@ -8,6 +8,9 @@ KEEPALIVE_SECONDS = 15
 CONNECT_TIMEOUT_SECONDS = 15
 """frps answers before it reaches the unit, so that only this ends an attempt at a unit that hangs."""
 
+CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr,aes128-ctr"
+"""The client's order counts, and OpenSSH up to 9.8 begins with ChaCha20, which no processor computes in hardware."""
+
 SSH_PORT = 22
 """The port clients name in CONNECT; frps routes by host alone."""
 
@@ -55,5 +58,6 @@ class Access:
             "ServerAliveInterval": KEEPALIVE_SECONDS,
             "ServerAliveCountMax": 4,
             "ConnectTimeout": CONNECT_TIMEOUT_SECONDS,
+            "Ciphers": CIPHERS,
         }
         return "\n".join((f"Host {self.alias}", *(f"    {key} {value}" for key, value in lines.items()), ""))

@@ -17,13 +17,13 @@ from components.model import (
     Name,
     Port,
     PortName,
-    PublicKey,
     SecretName,
     UnitRunAs,
     UserName,
     matching,
 )
 from components.unit_parts import Mode
+from components.user_ca import AuthorizedKeys, UserCaSpec
 
 PLATFORM_ENV = frozenset({"SPEC_NAME", "UNIT_NAME", "GPU_COUNT", "MEMORY_LIMIT", "HOME"})
 """Set by the platform in every unit; a user who sets them is refused."""
@@ -81,7 +81,9 @@ class SshSpec(Model):
     """Who may log in, and where they land."""
 
     username: UserName = "user"
-    authorized_keys: Annotated[tuple[PublicKey, ...], Field(min_length=1)]
+    authorized_keys: AuthorizedKeys = ()
+    user_ca: UserCaSpec | None = None
+    """In place of the tenant's and the stack's."""
     mode: Mode = "workload"
 
 

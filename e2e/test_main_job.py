@@ -19,6 +19,7 @@ from lightkube.types import PatchType
 from components import names
 from e2e.conftest import describe
 from e2e.world import WITH_PACK, World, attempt, gone, wait_until
+from tests.ssh_keys import ED25519
 from tools.rig.outside import outside
 from tools.stack import local
 from tools.stack.client import ssh
@@ -243,9 +244,7 @@ def test_keys_and_tiers_change_without_a_restart(world: World) -> None:
     pod = world.pod("trainer")
 
     def change(config: dict[str, Any]) -> None:
-        trainer(config)["ssh"]["authorizedKeys"].append(
-            trainer(config)["ssh"]["authorizedKeys"][0].replace("demo", "two")
-        )
+        trainer(config)["ssh"]["authorizedKeys"].append(ED25519)
         config["gpu-runtime:platform"]["ssh"]["replicas"] = 1
 
     with world.changed(change):

@@ -16,6 +16,7 @@ from components.unit_spec import UnitSpec
 from stacks.egress_checks import egress_problems
 from stacks.flavor_checks import flavor_problems, gpu_taint_problems
 from stacks.handover_checks import handover_problems
+from stacks.key_checks import key_problems
 from stacks.pod_checks import pod_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
@@ -140,9 +141,11 @@ def catalogue_problem(images: Iterable[str], image: str, path: str) -> Iterator[
 
 def _units(view: View, tenant: str) -> Iterator[Problem]:
     units, storages = view.units(tenant), view.storages(tenant)
+    ca = "userCa" in view.tenants[tenant] or "userCa" in view.raw
     for name, unit in units.items():
         path = f"tenants.{tenant}.units.{name}"
         yield from unit_problems(path, name, unit, storages)
+        yield from key_problems(path, unit, default_ca=ca)
         yield from catalogue_problem(view.images, unit.image, f"{path}.image")
         yield from pod_problems(path, unit, view.flavors.get(unit.flavor))
         if unit.flavor not in view.flavors:

@@ -14,6 +14,7 @@ from stacks import handover
 from stacks.cross_checks import cross_problems
 from stacks.egress_checks import cautions as range_cautions
 from stacks.handover import completed
+from stacks.key_checks import key_cautions
 from stacks.problems import Problem, Raw, RefusedError, structural
 from stacks.schema import StackConfig
 
@@ -81,6 +82,7 @@ def cautions(config: StackConfig) -> Iterator[str]:
     if service.source_ranges and service.type != "ClusterIP" and service.external_traffic_policy == "Cluster":
         advice = "most network plugins then see a node's address in place of the client's, and turn it away; say Local"
         yield f"{PROJECT}:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster: {advice}"
+    yield from key_cautions(config)
     yield from range_cautions(config.egress, "egress")
     for name, tenant in config.tenants.items():
         yield from range_cautions(tenant.egress, f"tenants.{name}.egress")

@@ -20,8 +20,10 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 SHOWN = 60
 """Characters of a refused value; more only hides the sentence."""
 
-HIDDEN = frozenset({"secret", "previousSecret", "serverToken", "platformKeys", "env", "secretEnv"})
-"""Keys below which a value may be a secret: it is never shown."""
+HIDDEN = frozenset(
+    {"secret", "previousSecret", "serverToken", "platformKeys", "env", "secretEnv", "authorizedKeys", "userCa"}
+)
+"""Keys below which a value may be a secret, such as a private key pasted by mistake: it is never shown."""
 
 ADVICE = {
     "string_type": "must be text; put it in quotes",
@@ -107,6 +109,8 @@ def _message(model: type[BaseModel], details: ErrorDetails) -> str:
 
 def _shown(value: object) -> str:
     text = repr(value)
+    if "PRIVATE KEY" in text:
+        return "a private key"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 

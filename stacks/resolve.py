@@ -159,7 +159,8 @@ class Stack:
         )
 
     def _unit(self, tenant: str, name: str) -> Unit:
-        spec, ssh = self.config.tenants[tenant].units[name], self.config.ssh
+        said, ssh = self.config.tenants[tenant], self.config.ssh
+        spec = said.units[name]
         namespace = self._namespace(tenant)
         suffix = spec.domain_suffix or ssh.domain_suffixes[0]
         return Unit(
@@ -176,6 +177,7 @@ class Stack:
             connect=(ssh.connect.host, ssh.connect.port),
             tunnel=ssh.server.flow if ssh.server else OWN_TUNNEL,
             remote_forwarding=ssh.remote_forwarding,
+            user_ca=said.user_ca or self.config.user_ca,
         )
 
     def _image(self, name: str) -> str:

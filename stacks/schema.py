@@ -15,6 +15,7 @@ from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
 from components.tunnel_server import Certificates
 from components.unit_spec import UnitSpec
+from components.user_ca import UserCaSpec
 
 PLATFORM_IMAGES = ("bundle", "entrance", "frp", "gate", "probe", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
@@ -105,6 +106,8 @@ class TenantConfig(Model):
     egress: EgressSpec = EgressSpec()
     pull_secrets: tuple[SecretName, ...] = ()
     """Secrets in the tenant's namespace, which its owner puts there, that open private registries."""
+    user_ca: UserCaSpec | None = None
+    """In place of the stack's, for each unit that names none itself."""
     storages: dict[Name, StorageSpec] = Field(default={})
     units: dict[Name, UnitSpec] = Field(default={})
 
@@ -121,6 +124,8 @@ class StackConfig(Model):
     storage: StorageDefaults = StorageDefaults()
     images: dict[Name, PinnedImage]
     flavors: dict[Name, Flavor]
+    user_ca: UserCaSpec | None = None
+    """For each unit of a tenant that names none, and that names none itself."""
     tenants: dict[Name, TenantConfig] = Field(default={})
     namespace_prefix: Annotated[str, Field(pattern=r"^([a-z][a-z0-9-]{0,18}-)?$")] = ""
     secret: SecretStr

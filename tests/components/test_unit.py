@@ -10,8 +10,10 @@ from components.flavor import Flavor
 from components.gpu_unit import Unit, UnitSecrets, unit_manifests
 from components.model import UnitRunAs
 from components.unit_spec import HomeSpec, MountSpec, PortSpec, SshSpec, UnitSpec
+from components.user_ca import UserCaSpec
 from policy.law import violations
 from tests.conftest import Golden
+from tests.ssh_keys import ED25519
 from tests.stack_files import KEY, image
 
 SECRETS = UnitSecrets("HOST-KEY", {"tunnel.json": "TUNNEL", "ca.crt": "CA", "token": "TOKEN", "capability": "RIGHT"})
@@ -65,7 +67,7 @@ def template(**spec: Any) -> Any:
     "changed",
     [
         {"running": False},
-        {"ssh": SshSpec(authorized_keys=(KEY, KEY.replace("laptop", "desk")))},
+        {"ssh": SshSpec(authorized_keys=(ED25519,), user_ca=UserCaSpec(keys=(KEY,)))},
         {"ports": ()},
         {"disruption": "allow"},
         {"timeout": "20m"},
@@ -75,6 +77,21 @@ def template(**spec: Any) -> Any:
 def test_what_never_replaces_a_pod(changed: dict[str, Any]) -> None:
     """Keys, budget, timeouts, tiers and stopping reach a unit without a change of its pod template."""
     assert template(**changed) == template()
+
+
+def test_who_may_log_in_is_files_of_one_config_map() -> None:
+    """Keys alone, or a CA's files beside them: these name its keys and, unless others are said, the unit's own host."""
+
+    def files(**ssh: Any) -> Any:
+        unit = a_unit(ssh=SshSpec(authorized_keys=(KEY,), **ssh))
+        return unit_manifests(unit, SECRETS)["keys"]["data"]
+
+    keys = {"authorized_keys": f"{KEY}\n"}
+    ca = {**keys, "user_ca_keys": f"{ED25519}\n"}
+    assert files() == keys
+    assert files(user_ca=UserCaSpec(keys=(ED25519,))) == {**ca, "authorized_principals": f"{a_unit().host}\n"}
+    said = UserCaSpec(keys=(ED25519,), principals=("lab-a", "ops"))
+    assert files(user_ca=said) == {**ca, "authorized_principals": "lab-a\nops\n"}
 
 
 def test_tier_secrets_never_enter_the_template() -> None:

@@ -12,10 +12,10 @@ from unittest.mock import patch
 import pytest
 
 from tools.images import Image, build, catalogue
-from tools.images.build import _copy, _with_bases
+from tools.images.build import _copy, _part, _with_bases, _with_needs
 from tools.images.buildah import build_archive
-from tools.images.debian import repositories
-from tools.images.recipes import RECIPES
+from tools.images.debian import _download, _versions, repositories
+from tools.images.recipes import RECIPES, Part
 from tools.images.store import KEPT, kept, key_of, key_of_files
 from tools.shell import ToolError
 
@@ -112,6 +112,47 @@ def test_only_the_releases_own_archives_are_used(tmp_path: Path) -> None:
         ("deb-src", "http://archive.invalid/debian", "trusty trusty-updates", "main"),
     ]
     assert [stanza["Signed-By"] for stanza in stanzas] == ["/k.gpg", "/usr/share/keyrings/archive.gpg"]
+
+
+def test_a_source_that_the_mirror_lacks_is_not_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The version before it is taken, which is said; without any the refusal names those that were tried."""
+    tried: list[str] = []
+
+    def fetch(argv: list[str], *_: object, **__: object) -> None:
+        tried.append(argv[-1])
+        (tmp_path / f"{argv[-1]}.dsc").touch()
+        if argv[-1].endswith("22-1"):
+            raise ToolError("404")
+
+    with patch("tools.images.debian.step", fetch):
+        found = _download("openssl", ["openssl=3.0.22-1", "openssl=3.0.20-1"], [], tmp_path)
+        with pytest.raises(ToolError, match=r"openssl cannot be fetched: the mirror has none of openssl=3\.0\.22-1$"):
+            _download("openssl", ["openssl=3.0.22-1"], [], tmp_path)
+    assert tried == ["openssl=3.0.22-1", "openssl=3.0.20-1", "openssl=3.0.22-1"]
+    assert found == tmp_path / "openssl=3.0.20-1.dsc"
+    assert "lists openssl=3.0.22-1 and does not have its source" in capsys.readouterr().err
+
+
+def test_the_newest_version_is_tried_first() -> None:
+    """By Debian's order, in which a tilde comes before the end and 10 after 9."""
+    listed = "Version: 3.0.9-1\nVersion: 3.0.10-1~deb12u1\nPackage: x\nVersion: 3.0.10-1\nVersion: 3.0.9-1\n"
+    with patch("tools.images.debian.listing", return_value=listed):
+        assert _versions("openssl", []) == ["3.0.10-1", "3.0.10-1~deb12u1", "3.0.9-1"]
+
+
+@pytest.mark.usefixtures("cache")
+def test_a_part_is_made_of_what_it_needs() -> None:
+    """It is given the files of the other part, made anew when these differ, and forgotten with them by a refresh."""
+    made: list[str] = []
+
+    def parts(text: str) -> Part:
+        needed = Part("needed", lambda: key_of(text), lambda into: (into / "file").write_text(text))
+        return Part("whole", lambda: "0" * 16, lambda _, files: made.append((files / "file").read_text()), (needed,))
+
+    folders = [_part(parts(text)) for text in ("a", "b", "b")]
+    assert made == ["a", "b"]
+    assert folders[0] != folders[1] == folders[2]
+    assert [part.name for part in _with_needs([parts("a")])] == ["needed", "whole"]
 
 
 def test_an_unknown_image_is_refused() -> None:

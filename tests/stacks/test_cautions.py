@@ -3,7 +3,8 @@
 import copy
 
 from stacks.load import cautions, parse
-from tests.stack_files import FILES, raw
+from tests.ssh_keys import ED25519
+from tests.stack_files import FILES, KEY, raw
 
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 
@@ -33,6 +34,17 @@ def test_source_ranges_behind_a_node_are_told() -> None:
     (caution,) = cautions(parse(config, {"gpu-runtime:secret"}))
 
     assert caution.startswith("gpu-runtime:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster")
+
+
+def test_a_key_that_has_expired_is_told() -> None:
+    """It opens nothing; and as time alone brought that about, it is no reason to refuse anybody's change."""
+    config = copy.deepcopy(PROD)
+    keys = [f'expiry-time="20200229Z" {KEY}', f'expiry-time="22000101Z" {ED25519}']
+    config["tenants"]["lab-a"]["units"]["trainer"]["ssh"]["authorizedKeys"] = keys
+    (caution,) = cautions(parse(config, {"gpu-runtime:secret"}))
+
+    path = "gpu-runtime:tenants.lab-a.units.trainer.ssh.authorizedKeys.0"
+    assert caution == f"{path}: expired on 2020-02-29 00:00 UTC and opens nothing; remove it"
 
 
 def test_five_hundred_ranges_are_nothing_odd() -> None:

@@ -16,7 +16,6 @@ from tests.stack_files import FILES, KEY, SECRET, image, raw
 ENCRYPTED = {"gpu-runtime:secret", "gpu-runtime:serverToken", "gpu-runtime:platformKeys"}
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 UNIT = "tenants.lab-a.units.trainer"
-RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQDX bob"
 
 
 def refused(change: Callable[[dict[str, Any]], object], encrypted: set[str] = ENCRYPTED) -> str:
@@ -126,13 +125,6 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
         (at(f"{UNIT}.runAs", {"gid": 0}), f"{UNIT}.runAs", "1000:0: a unit is root only in a user namespace"),
         (at(f"{UNIT}.runAs", {"uid": -1}), f"{UNIT}.runAs.uid", "greater than or equal to 0"),
         (at(f"{UNIT}.runAs", {"uid": 2000, "gid": 2000}), f"{UNIT}.runAs", "give both the same runAs"),
-        (at(f"{UNIT}.ssh.authorizedKeys", []), f"{UNIT}.ssh.authorizedKeys", "at least one"),
-        (at(f"{UNIT}.ssh.authorizedKeys", [RSA]), f"{UNIT}.ssh.authorizedKeys.0", "has type 'ssh-rsa'; this release"),
-        (
-            at(f"{UNIT}.ssh.authorizedKeys", ["ssh-ed25519 AAAA"]),
-            f"{UNIT}.ssh.authorizedKeys.0",
-            "no ssh-ed25519 public",
-        ),
         (at(f"{UNIT}.ssh.mode", "root"), f"{UNIT}.ssh.mode", "'workload', 'image' or 'sidecar'"),
         (at(f"{UNIT}.domainSuffix", "evil.example"), f"{UNIT}.domainSuffix", "ssh.example.com, ssh.example.org"),
         (

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +87,14 @@ def _with_bases(names: Iterable[str]) -> list[str]:
     return [name for name in RECIPES if name in needed]
 
 
+def _with_needs(parts: Iterable[Part]) -> Iterator[Part]:
+    for part in parts:
+        yield from _with_needs(part.needs)
+        yield part
+
+
 def _forget_parts(names: Iterable[str]) -> None:
-    for part in {part.name for name in names for part in RECIPES[name].parts}:
+    for part in {part.name for name in names for part in _with_needs(RECIPES[name].parts)}:
         forget("parts", part)
 
 
@@ -107,19 +113,26 @@ def _image(name: str, recipe: Recipe, built: Mapping[str, Image]) -> Image:
 
 
 def _part(part: Part) -> Path:
+    needed = [_part(need) for need in part.needs]
+
     def make(work: Path) -> None:
         say(f"image part {part.name}: making")
         (work / FILES).mkdir()
-        part.make(work / FILES)
+        part.make(work / FILES, *(folder / FILES for folder in needed))
         (work / DIGEST).write_text(key_of_files(work / FILES))
 
-    return kept("parts", part.name, part.key(), make)
+    key = key_of(part.key(), *map(_digest, needed)) if needed else part.key()
+    return kept("parts", part.name, key, make)
+
+
+def _digest(part: Path) -> str:
+    return (part / DIGEST).read_text()
 
 
 def _key(recipe: Recipe, parts: Mapping[str, Path], bases: Mapping[str, Image]) -> str:
     stands_on = (f"{argument}={image.digest}" for argument, image in sorted(bases.items()))
     how = key_of_files(Path(buildah.__file__), recipe.context())
-    return key_of(how, *((folder / DIGEST).read_text() for folder in parts.values()), *stands_on)
+    return key_of(how, *map(_digest, parts.values()), *stands_on)
 
 
 def _fill(work: Path, name: str, recipe: Recipe, parts: Mapping[str, Path], bases: Mapping[str, Image]) -> None:

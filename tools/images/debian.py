@@ -2,7 +2,9 @@
 
 import re
 import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
+from functools import cmp_to_key
 from pathlib import Path
 
 from tools import toolchain
@@ -12,7 +14,7 @@ from tools.shell import ToolError, say
 SUITES = ("{}", "{}-updates", "{}-security")
 """Of the release that this machine runs; backports and the archives of others would bring other versions."""
 
-BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "patch", "dpkg-dev", "musl-tools", "linux-libc-dev")
+BUILD_PACKAGES = ("gcc", "libc6-dev", "make", "patch", "perl", "dpkg-dev", "musl-tools", "linux-libc-dev")
 
 ROOT_PACKAGES = ("usr-is-merged", "python3", "media-types", "procps")
 """usr-is-merged and media-types are the small ones of two packages that would do."""
@@ -49,26 +51,33 @@ def repositories(types: str, apt: Path = Path("/etc/apt")) -> str:
 def fetch_source(package: str, folder: Path, release: str | None = None) -> Path:
     """Unpack the newest source *package* below *folder*, with Debian's patches applied, and return where it lies.
 
+    Where this machine's mirror lists a version and does not have it, that is said, and the one before it is taken.
     *release* takes the newest of that release alone, without what came by its security archive.
+    Raises ToolError when none can be fetched.
     """
     for part in ("parts", "lists/partial", "cache/archives/partial"):
         (folder / "apt" / part).mkdir(parents=True)
     (folder / "apt/parts/debian.sources").write_text(repositories("deb-src"))
-    apt_get = ["apt-get", "-q", *_private_apt(folder / "apt")]
-    step([*apt_get, "update"], f"{package} index", cwd=folder)
-    target = [f"--target-release={release}"] if release else []
-    step([*apt_get, "source", "--download-only", *target, package], f"{package} download", cwd=folder)
-    (description,) = folder.glob("*.dsc")
+    options = [*_private_apt(folder / "apt")]
+    step(["apt-get", "-q", *options, "update"], f"{package} index", cwd=folder)
+    wanted = [f"{package}/{release}"] if release else [f"{package}={v}" for v in _versions(package, options)]
+    description = _download(package, wanted, options, folder)
     step(["dpkg-source", "-x", description, "source"], f"{package} unpack", cwd=folder)
     return folder / "source"
 
 
-def make_openssh(recipe: Path, into: Path) -> None:
-    """Fill *into* with static OpenSSH programs from Debian's source, by the script in folder *recipe*."""
+def make_libcrypto(recipe: Path, into: Path) -> None:
+    """Fill *into* with OpenSSL's static libcrypto from Debian's source, by the script in folder *recipe*."""
     toolchain.ensure_debian(*BUILD_PACKAGES)
     with work_folder(into / "work") as work:
-        source = fetch_source("openssh", work)
-        step([recipe / "build", source, into], "openssh build")
+        step([recipe / "build", fetch_source("openssl", work), into], "libcrypto build")
+
+
+def make_openssh(recipe: Path, into: Path, libcrypto: Path) -> None:
+    """Fill *into* with static OpenSSH programs from Debian's source and *libcrypto*, by the script in *recipe*."""
+    toolchain.ensure_debian(*BUILD_PACKAGES)
+    with work_folder(into / "work") as work:
+        step([recipe / "build", fetch_source("openssh", work), libcrypto, into], "openssh build")
 
 
 def make_rsync(recipe: Path, into: Path) -> None:
@@ -112,6 +121,38 @@ def make_root(into: Path, packages: Iterable[str] = ROOT_PACKAGES) -> None:
     command = ["mmdebstrap", "--variant=essential", *hooks, include, *excludes]
     step([*command, codename(), into / "root.tar", sources], "debian root")
     sources.unlink()
+
+
+def listing(package: str, options: Iterable[str]) -> str:
+    """Return what the archives' indexes say of source *package*."""
+    ask = ["apt-cache", *options, "showsrc", "--only-source", package]
+    return subprocess.run(ask, check=True, capture_output=True, text=True).stdout
+
+
+def _versions(package: str, options: Iterable[str]) -> list[str]:
+    """List the versions of source *package* that the archives name, the newest first."""
+    found = re.findall(r"^Version: (\S+)$", listing(package, options), re.MULTILINE)
+    return sorted(dict.fromkeys(found), key=cmp_to_key(_compared), reverse=True)
+
+
+def _compared(one: str, other: str) -> int:
+    """Order two versions as Debian does."""
+    return 1 if subprocess.run(["dpkg", "--compare-versions", one, "gt", other], check=False).returncode == 0 else -1
+
+
+def _download(package: str, wanted: Iterable[str], options: Iterable[str], folder: Path) -> Path:
+    """Fetch the first of *wanted* that the mirror has (in apt's words), and return its description."""
+    for target in wanted:
+        try:
+            step(["apt-get", "-q", *options, "source", "--download-only", target], f"{package} download", cwd=folder)
+        except ToolError:
+            say(f"image part {package}: the mirror lists {target} and does not have its source")
+            for half in folder.glob("*.dsc"):
+                half.unlink()
+        else:
+            (description,) = folder.glob("*.dsc")
+            return description
+    raise ToolError(f"the source of {package} cannot be fetched: the mirror has none of {', '.join(wanted) or 'it'}")
 
 
 def _private_apt(folder: Path) -> Iterator[str]:

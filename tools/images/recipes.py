@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tools import toolchain
@@ -21,12 +22,14 @@ class Part:
     """Files that a Containerfile takes from `parts/<name>/` and that are made by other means.
 
     *key* says what they depend on; *make* fills an empty folder with them. Packages of Debian are no part of a key:
-    they are taken as they are on the day, and anew with `--refresh`.
+    they are taken as they are on the day, and anew with `--refresh`. What *make* itself takes from other parts is in
+    *needs*; their folders come after the one to fill.
     """
 
     name: str
     key: Callable[[], str]
-    make: Callable[[Path], None]
+    make: Callable[..., None]
+    needs: tuple["Part", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,11 @@ def _from_debian(name: str, make: Callable[[Path], None], *inputs: Path) -> Part
     return Part(name, lambda: key_of(debian.codename(), key_of_files(script, *inputs)), make)
 
 
+def _from_source(name: str, make: Callable[..., None], *inputs: Path, needs: tuple[Part, ...] = ()) -> Part:
+    """Give a part that is compiled: its scripts decide, and no word of ours that only fetches the source."""
+    return Part(name, lambda: key_of(debian.codename(), key_of_files(*inputs)), make, needs)
+
+
 def _copy_frp(into: Path) -> None:
     for program in toolchain.ensure(*FRP).values():
         shutil.copy(program, into)
@@ -65,8 +73,11 @@ def packages(*names: str) -> Part:
 OPENSSH_SOURCES = ROOT / "images/ssh-bundle/openssh"
 OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 
-OPENSSH = _from_debian("openssh", lambda into: debian.make_openssh(OPENSSH_SOURCES, into), OPENSSH_SOURCES)
+LIBCRYPTO_SOURCES = ROOT / "images/ssh-bundle/libcrypto"
 MUSL = OPENSSH_SOURCES / "musl-toolchain"
+
+LIBCRYPTO = _from_source("libcrypto", partial(debian.make_libcrypto, LIBCRYPTO_SOURCES), LIBCRYPTO_SOURCES, MUSL)
+OPENSSH = _from_source("openssh", partial(debian.make_openssh, OPENSSH_SOURCES), OPENSSH_SOURCES, needs=(LIBCRYPTO,))
 PROGRAMS = _from_debian("programs", lambda into: make_programs(OWN_SOURCES, into), OWN_SOURCES, MUSL)
 RSYNC_SOURCES = ROOT / "images/ssh-bundle/rsync"
 RSYNC = _from_debian("rsync", lambda into: debian.make_rsync(RSYNC_SOURCES, into), RSYNC_SOURCES, MUSL)
