@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.images.agent import TOUCHED, UNTOUCHED, Token, agent, ecdsa_token, ed25519_token
-from tests.images.containers import Client, Pod, Running
+from tests.images.containers import Client, Pod, Running, until
+from tests.images.test_session_key import ended, session
 from tests.ssh_keys import MADE, WEAK, keygen, make_key
 
 SLEEP = ("/.gpu-runtime/bin/busybox", "sleep", "600")
@@ -160,6 +161,17 @@ def test_a_ca_comes_and_goes_without_a_restart(pod: Pod, signed: Path) -> None:
         trusting(pod, public(signed, "ca"))
         (pod.path("keys") / "authorized_principals").unlink()
         assert not gets_in(signed, running, "ed25519")
+
+
+@pytest.mark.parametrize("lost", ["user_ca_keys", "authorized_principals"])
+def test_a_session_ends_with_its_ca(pod: Pod, signed: Path, lost: str) -> None:
+    """Whoever came by a certificate goes when its CA, or the principal that let them in, is listed no more."""
+    trusting(pod, public(signed, "ca"))
+    certify(signed, "ca")
+    with pod.main(*SLEEP) as running, session(Client(signed, running, "ed25519")) as came:
+        assert not ended(came)
+        (pod.path("keys") / lost).write_text("")
+        until(lambda: ended(came))
 
 
 def test_a_ca_of_the_users_own_opens_nothing(pod: Pod, signed: Path) -> None:
