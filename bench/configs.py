@@ -33,7 +33,12 @@ def of_size(units: int, kubeconfig: str) -> Config:
     """Give a stack file of one tenant with *units* units that are reached by SSH, without its secret."""
     ssh = {"kind": "frp", "domainSuffixes": ["ssh.example.com"], "connect": {"host": "ssh.example.com"}}
     said = {
-        "cluster": {"context": CONTEXT, "kubeconfig": kubeconfig, "podCidrs": ["10.244.0.0/16"]},
+        "cluster": {
+            "context": CONTEXT,
+            "kubeconfig": kubeconfig,
+            "podCidrs": ["10.244.0.0/16"],
+            "apiServerCidrs": ["10.245.0.1/32"],
+        },
         "platform": {"ssh": ssh},
         "images": {name: _image(name) for name in ("bundle", "entrance", "frp", "gate", "probe", "python", "tunnel")},
         "flavors": {"h100": {"gpus": 1, "cpu": "8", "memory": "64Gi", "ephemeral": "50Gi"}},
