@@ -33,8 +33,8 @@ down: init ## destroy the stack, say what it retains; local: remove the rig and 
 preview: init ## show what `make up` would change
 	@$(VENV)/python -m tools.stack preview --stack $(STACK)
 
-ssh-config: init ## print the ssh_config of the stack's units
-	@$(VENV)/python -m tools.stack ssh-config --stack $(STACK)
+ssh-config: init ## print the ssh_config of the stack's units (UNIT=trainer.lab-a: what its users need, and no other's)
+	@$(VENV)/python -m tools.stack ssh-config --stack $(STACK) $(if $(UNIT),--unit $(UNIT))
 
 status: init ## what each unit of a stack does, whether a login to it works, and why not (JSON=1: for programs)
 	@$(VENV)/python -m tools.status --stack $(STACK) $(if $(JSON),--json)

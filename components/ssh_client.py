@@ -11,6 +11,12 @@ CONNECT_TIMEOUT_SECONDS = 15
 CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr,aes128-ctr"
 """The client's order counts, and OpenSSH up to 9.8 begins with ChaCha20, which no processor computes in hardware."""
 
+KNOWN_HOSTS = "~/.ssh/known_hosts.gpu-runtime"
+"""Where a stanza that is handed out expects the host keys: a file of its own, so that nobody's other one is touched."""
+
+CONNECTOR = "~/.ssh/ssh_connect.py"
+"""Where users put our own ProxyCommand, a single file, where the system has no netcat that can CONNECT."""
+
 SSH_PORT = 22
 """The port clients name in CONNECT; frps routes by host alone."""
 
@@ -43,6 +49,21 @@ class Access:
     def command(self) -> str:
         """Give the one-liner; host names are validated, so nothing in it needs a quote but the ProxyCommand."""
         return f"ssh -o ProxyCommand='{self.netcat}' {self.user}@{self.host}"
+
+    @property
+    def connector(self) -> str:
+        """Give the ProxyCommand that needs Python alone; it also ends as soon as either side does."""
+        return f"python3 {CONNECTOR} {self.connect_host}:{self.connect_port} %h %p"
+
+    def handout(self) -> str:
+        """Give all that a user needs, as one text: stanza, host key, the other ProxyCommand as a comment."""
+        return (
+            f"# {self.alias}: this block goes into ~/.ssh/config, and the next line, without '# ', into {KNOWN_HOSTS}\n"
+            f"# {self.known_hosts}\n"
+            f"{self.stanza(known_hosts=KNOWN_HOSTS)}"
+            "    # without an nc that knows -X (Windows, some Linux), in place of the ProxyCommand above:\n"
+            f"    # ProxyCommand {self.connector}\n"
+        )
 
     def stanza(self, *, identity: str = "~/.ssh/id_ed25519", known_hosts: str, proxy_command: str | None = None) -> str:
         """Give the ssh_config block of the unit; paths as the client's ssh reads them."""

@@ -14,9 +14,6 @@ from stacks import handover
 from stacks.keys import Keys
 from stacks.resolve import Stack
 
-KNOWN_HOSTS = "~/.ssh/known_hosts.gpu-runtime"
-"""Where the exported ssh_config expects the exported known_hosts."""
-
 
 def export(stack: Stack, keys: Keys) -> None:
     """Export the outputs and say which claims are retained."""
@@ -34,7 +31,7 @@ def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
     accesses = {alias: access for alias, unit in stack.units.items() if (access := keys.access(unit))}
     return {
         "units": {alias: _reached(unit, accesses.get(alias)) for alias, unit in stack.units.items()},
-        "ssh_config": "\n".join(a.stanza(known_hosts=KNOWN_HOSTS) for a in accesses.values()),
+        "ssh_config": "\n".join(access.handout() for access in accesses.values()),
         "known_hosts": "".join(f"{a.known_hosts}\n" for a in accesses.values()),
         "retained": retained(stack),
     }

@@ -89,11 +89,13 @@ def test_vs_code(running: Running, keys: Path, tmp_path: Path) -> None:
 
 def test_an_exec_server_on_standard_streams(running: Running, keys: Path) -> None:
     """VS Code's newer way: one session whose shell becomes a server that is spoken to, unbuffered, for hours."""
-    echo = "import sys\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"
+    echo = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"
     with Client(keys, running).kept("sh", options=("-T", "-D", "5001")) as session:
         assert session.stdin
         assert session.stdout
         session.stdin.write(f'exec python3 -c "{echo}"\n'.encode())
+        session.stdin.flush()
+        assert session.stdout.readline() == b"ready\n"
         for word in (b"one", b"two"):
             session.stdin.write(word + b"\n")
             session.stdin.flush()

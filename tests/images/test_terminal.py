@@ -32,6 +32,10 @@ ODD = {
 }
 
 
+JOB = """bash -c 'trap "echo ba""ck" CONT; echo go""ing; while sleep 0.1; do :; done'\n"""
+"""Says that it runs, and that it runs again, in words that the command itself does not have."""
+
+
 class Screen:
     """A session at a terminal of its own."""
 
@@ -50,11 +54,14 @@ class Screen:
         """Wait until *pattern* is shown, and forget what came before its end."""
 
         def look() -> "re.Match[str] | None":
-            with suppress(BlockingIOError):
+            with suppress(OSError):  # nothing new, or the session is over
                 self.shown += os.read(self.side, 65536).decode("utf-8", "replace")
             return re.search(pattern, self.shown)
 
-        found = until(look)
+        try:
+            found = until(look)
+        except AssertionError:
+            pytest.fail(f"{pattern!r} is not shown; this is: {self.shown!r}")
         self.shown = self.shown[found.end() :]
         return found
 
@@ -64,8 +71,8 @@ def terminal(client: Client, *command: str) -> Iterator[tuple[Screen, subprocess
     """Log in from a terminal."""
     side, other = pty.openpty()
     os.set_blocking(side, False)
-    argv = client.running.argv("ssh", *client.options, "-tt", "-p", "2222", client.there, *command)
-    with subprocess.Popen(argv, stdin=other, stdout=other, stderr=other, start_new_session=True) as process:
+    argv = client.running.argv("setsid", "--ctty", "ssh", *client.options, "-tt", "-p", "2222", client.there, *command)
+    with subprocess.Popen(argv, stdin=other, stdout=other, stderr=other) as process:
         os.close(other)
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         try:
@@ -105,7 +112,6 @@ def test_a_login_shell_at_a_terminal(workspace: Pod, running: Running, keys: Pat
     with terminal(Client(keys, running)) as (screen, process):
         screen.type("cat /proc/$$/environ > ~/login; echo $PATH > ~/path; exit 3\n")
         assert process.wait(15) == 3
-        screen.shows("closed")
     exact(environment((workspace.path("home") / "login").read_text()))
     assert (workspace.path("home") / "path").read_text().strip() == workspace.env["PATH"] + TOOLS
 
@@ -118,12 +124,14 @@ def test_the_window_and_jobs(running: Running, keys: Path) -> None:
         screen.resize(50, 132)
         screen.type("\n")
         screen.shows("50 132")
-        screen.type("sleep 500\n")
+        screen.type(JOB)
+        screen.shows("going")
         screen.type("\x1a")
         screen.shows("Stopped")
         screen.type("fg\n")
-        screen.shows("sleep 500")
+        screen.shows("back")
         screen.type("\x03")
+        screen.shows(r"\$ ")
         screen.type("jobs; echo code $?; exit 4\n")
         screen.shows("code 0")
         assert process.wait(15) == 4

@@ -77,7 +77,7 @@ def test_a_login_to_an_image_built_upon_ours(pod: Pod, keys: Path, extended: Ext
     """Alice lands in her home, beside the program, in an image that has what was built into it; nobody else gets in."""
     with unit(pod, extended, "sleep", "600") as running:
         until(running.answers)
-        done = Client(keys, running).ssh("id -un; pwd; cat $TOOL; ls -d /.gpu-runtime; cat /proc/1/comm")
+        done = Client(keys, running).ssh("id -un; pwd; cat $TOOL; ls /.gpu-runtime; cat /proc/1/comm")
         other = Client(keys, running, "mallory").ssh("true")
     assert done.stdout.splitlines() == ["alice", HOME, "what your program needs", "tini"]
     assert other.returncode == 255

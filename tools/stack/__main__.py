@@ -8,7 +8,7 @@ from pathlib import Path
 from tools.rig import Rig
 from tools.shell import ToolError, command, say
 from tools.stack import local
-from tools.stack.client import write_client_files
+from tools.stack.client import handouts, write_client_files
 from tools.stack.engine import PACK, REPOSITORY, Engine
 from tools.stack.workspace import LOCAL, Workspace
 
@@ -30,6 +30,8 @@ def _local(arguments: argparse.Namespace) -> int:
             local.down(workspace, rig, keep_rig=os.environ.get("KEEP") == "1")
         case "preview":
             return local.preview(workspace, rig)
+        case _ if arguments.unit:
+            print(handouts(workspace.engine().outputs(), arguments.unit), end="")
         case _:
             write_client_files(workspace, workspace.engine().outputs())
             print(workspace.ssh_config.read_text(), end="")
@@ -57,7 +59,7 @@ def _other(arguments: argparse.Namespace) -> int:
         case "preview":
             return engine.interactive("preview", *pack)
         case _:
-            sys.stdout.write(str(engine.outputs()["ssh_config"]))
+            sys.stdout.write(handouts(engine.outputs(), arguments.unit))
             return 0
 
 
@@ -83,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.stack", description=__doc__)
     parser.add_argument("command", choices=("up", "down", "preview", "ssh-config"))
     parser.add_argument("--stack", default=LOCAL, help="stack to work on (default: %(default)s, on a rig of its own)")
+    parser.add_argument("--unit", default="", help="of ssh-config: the text for the users of this one, <unit>.<tenant>")
     return parser
 
 

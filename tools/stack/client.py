@@ -26,6 +26,14 @@ def write_client_files(workspace: Workspace, outputs: dict[str, Any]) -> list[st
     return [access.alias for access in accesses]
 
 
+def handouts(outputs: dict[str, Any], unit: str = "") -> str:
+    """Give the text for the users of *unit* (``<unit>.<tenant>``), or of all. Raises ToolError for an unknown one."""
+    there = {alias: _access(alias, said) for alias, said in outputs.get("units", {}).items() if "host" in said}
+    if unit and unit not in there:
+        raise ToolError(f"no unit {unit} takes logins in this stack; there are {', '.join(there) or 'none'}")
+    return "\n".join(access.handout() for alias, access in there.items() if unit in ("", alias))
+
+
 def _access(alias: str, unit: dict[str, Any]) -> Access:
     connect = unit["connect"]
     return Access(alias, unit["user"], unit["host"], connect["host"], int(connect["port"]), unit["hostKey"])
