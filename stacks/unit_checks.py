@@ -44,6 +44,12 @@ def _user(path: str, unit: UnitSpec) -> Iterator[Problem]:
             f"{unit.run_as}: a unit is root only in a user namespace of its own: say `userNamespace: true` beside it, "
             "where the cluster can, or ids from 1",
         )
+    if unit.run_as.uid == 0 and unit.mode == "image":
+        yield Problem(
+            f"{path}.runAs.uid",
+            "0: an image's own sshd takes itself for a privileged one as root, and ends without a capability; "
+            "say `ssh: {mode: workload}`, or a uid from 1",
+        )
 
 
 def _environment(path: str, unit: UnitSpec) -> Iterator[Problem]:

@@ -46,3 +46,12 @@ def test_only_our_launcher_can_hold_a_unit(mode: str) -> None:
 
     assert unit.hold is None
     assert f"mode {mode} leaves out" in refused(lambda config: config.update(landing(mode, afterExit="hold")))
+
+
+def test_root_is_served_by_our_sshd_alone() -> None:
+    """Root in a user namespace has no capability, without which only our sshd serves as user 0."""
+    root = {"runAs": {"uid": 0, "gid": 1000}, "userNamespace": True}
+
+    assert "say `ssh: {mode: workload}`" in refused(lambda config: config.update(landing("image", **root)))
+    for mode in ("workload", "sidecar"):
+        assert parse(landing(mode, **root), ENCRYPTED).tenants["lab-a"].units["trainer"].run_as.is_root
