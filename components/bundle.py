@@ -25,7 +25,7 @@ SETUP_RESOURCES = requirements({"cpu": "50m", "memory": "32Mi"}, {"cpu": "1", "m
 """For steps before the main container: a second of copying, and less than any main container asks for."""
 
 VOLUME: Manifest = {"name": "bundle", "emptyDir": {"sizeLimit": "64Mi"}}
-"""Holds some 14 MiB of programs and the login's account files."""
+"""Holds some 12 MiB of programs and the login's account files."""
 
 
 def copy_container(image: str) -> Manifest:

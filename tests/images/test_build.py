@@ -157,7 +157,7 @@ def test_a_part_is_made_of_what_it_needs() -> None:
 
 def test_an_unknown_image_is_refused() -> None:
     """The refusal names it and what there is."""
-    with pytest.raises(ToolError, match="there is no image gat; there are bundle, python, frp, gate, probe, tunnel"):
+    with pytest.raises(ToolError, match="there is no image gat; there are bundle, python, workspace, frp"):
         build("gate", "gat")
 
 

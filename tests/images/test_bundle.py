@@ -125,7 +125,7 @@ def test_the_log_never_fills_its_volume(bundle_content: Path, tmp_path: Path) ->
     """However much is logged, and by however many starts, both turns together stay under 1 MiB."""
     log = tmp_path / "sshd.log"
     log.write_text("x" * 400_000)
-    keep_log = [bundle_content / "bundle/bin/sh", bundle_content / "bundle/libexec/keep-log", log]
+    keep_log = [bundle_content / "bundle/bin/sh", bundle_content / "bundle/libexec/keep-log", tmp_path]
     subprocess.run(keep_log, input=("y" * 9000 + "\r\n") * 90, text=True, check=True)
     sizes = [file.stat().st_size for file in tmp_path.glob("sshd.log*")]
     assert len(sizes) == 2

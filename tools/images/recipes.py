@@ -80,7 +80,7 @@ LIBCRYPTO = _from_source("libcrypto", partial(debian.make_libcrypto, LIBCRYPTO_S
 OPENSSH = _from_source("openssh", partial(debian.make_openssh, OPENSSH_SOURCES), OPENSSH_SOURCES, needs=(LIBCRYPTO,))
 PROGRAMS = _from_debian("programs", lambda into: make_programs(OWN_SOURCES, into), OWN_SOURCES, MUSL)
 RSYNC_SOURCES = ROOT / "images/ssh-bundle/rsync"
-RSYNC = _from_debian("rsync", lambda into: debian.make_rsync(RSYNC_SOURCES, into), RSYNC_SOURCES, MUSL)
+RSYNC = _from_source("rsync", partial(debian.make_rsync, RSYNC_SOURCES), RSYNC_SOURCES, MUSL)
 STATIC = _from_debian("static", debian.copy_static)
 DEBIAN = _from_debian("debian", debian.make_root)
 ENTRANCE_ROOT = _from_debian("entrance-root", lambda into: debian.make_root(into, debian.ENTRANCE_PACKAGES))
