@@ -33,7 +33,7 @@ def test_late_units_come_beside_the_local_stack() -> None:
     catalogue = {name: image(name) for name in (*PLATFORM_IMAGES, "python")}
     for unit in tenant["units"].values():
         unit["ssh"]["authorizedKeys"] = [configs.KEY]
-    cluster = {"context": "rig-bench", "apiServerCidrs": ["192.0.2.10/32"]}
+    cluster = {"context": "rig-bench", "apiServerCidrs": ["10.245.0.1/32"]}
     ready = {**grown, "gpu-runtime:images": catalogue, "gpu-runtime:cluster": cluster}
 
     assert list(tenant["units"]) == [live.UNIT, "late-0", "late-1"]
