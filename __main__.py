@@ -11,6 +11,7 @@ from components.model import Manifest
 from components.probe import Probe
 from components.tenant import Tenant
 from components.tunnel import TunnelTier
+from components.unit_tunnel import credentials
 from policy.law import judge
 from stacks import outputs, ownership
 from stacks.keys import Keys
@@ -24,24 +25,23 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 def main() -> None:
     """Build the stack that the engine runs, or refuse it before anything is registered."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    me = owner(pulumi.get_stack())
-    stack = Stack(load(me), me)
+    stack = Stack(load(me := owner(pulumi.get_stack())), me)
     keys = Keys(stack)
     _obey(stack.manifests())
     ownership.demand(stack)
 
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
-    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within)] if stack.tunnel else []
-    proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier)))
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
-    storages = {
-        alias: GPUStorage(storage, _after(proven, tenants[storage.tenant])) for alias, storage in stack.storages.items()
-    }
+    secrets = {alias: keys.unit(unit, keys.host_key(unit)) for alias, unit in stack.units.items()}
+    logins = {a: credentials(u, secrets[a], _after(within, tenants[u.tenant])) for a, u in stack.units.items()}
+    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values())] if stack.tunnel else []
+    proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier)))
+    storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
     told = ownership.keys_hook(stack.config.cluster)
     units = []
-    for unit in stack.units.values():
-        after = _after(proven, tenants[unit.tenant], *(storages[alias] for alias in stack.storages_of(unit)))
-        units.append(GPUUnit(unit, keys.unit(unit, keys.host_key(unit)), after, told))
+    for alias, unit in stack.units.items():
+        after = _after(proven, tenants[unit.tenant], *(storages[name] for name in stack.storages_of(unit)))
+        units.append(GPUUnit(unit, secrets[alias], after, told, logins[alias]))
     demand((unit.arriving for unit in units), ownership.looker(stack))
     outputs.export(stack, keys)
 

@@ -8,6 +8,9 @@ PKI_DIR = "/pki"
 HEARTBEAT_TIMEOUT_SECONDS = 40
 """A client that is silent this long is gone; ours speaks every 10 s. frp leaves both off over a shared stream."""
 
+KEEPALIVE_SECONDS = 60
+"""Between signs of life on a connection that waits or idles, so that no firewall between forgets it."""
+
 GATE_OPERATIONS = ("Login", "NewProxy", "NewUserConn")
 """Never Ping: frp answers a failed Ping call by dropping the client and every session in it."""
 
@@ -28,6 +31,9 @@ allowPorts = [{{ single = 1 }}]
 detailedErrorsToClient = false
 transport.heartbeatTimeout = {HEARTBEAT_TIMEOUT_SECONDS}
 transport.maxPoolCount = 5
+# each session has a connection of its own: faster, and no slow one holds up the others
+transport.tcpMux = false
+transport.tcpKeepalive = {KEEPALIVE_SECONDS}
 transport.tls.force = true
 transport.tls.certFile = "{PKI_DIR}/tls.crt"
 transport.tls.keyFile = "{PKI_DIR}/tls.key"

@@ -1,6 +1,6 @@
 """A GPU unit: one workspace that runs a user's image and is reached by SSH."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pulumi
@@ -204,8 +204,13 @@ class GPUUnit(pulumi.ComponentResource):
         secrets: UnitSecrets,
         opts: pulumi.ResourceOptions | None = None,
         keys_hook: pulumi.ResourceHook | None = None,
+        registered: Mapping[str, pulumi.Resource] | None = None,
     ) -> None:
-        """Make the unit; *keys_hook* (see keys_now) makes new keys take effect at once."""
+        """Make the unit.
+
+        *keys_hook* (see keys_now) makes new keys take effect at once; *registered* are objects of it, by role, that
+        were made before it (see credentials).
+        """
         super().__init__(names.component_type("GPUUnit"), unit.alias, {"namespace": unit.namespace}, opts)
         wait = unit.spec.timeout
         guarded = pulumi.ResourceOptions(
@@ -218,7 +223,7 @@ class GPUUnit(pulumi.ComponentResource):
         if keys_hook:
             told = pulumi.ResourceHookBinding(after_create=[keys_hook], after_update=[keys_hook])
             beside["keys"] = pulumi.ResourceOptions(hooks=told)
-        deployment = self._register(unit, secrets, beside, guarded)
+        deployment = self._register(unit, secrets, beside, guarded, registered or {})
         place = Place(unit.namespace, unit.name)
         self.arriving = Arriving(unit.alias, place, seconds(wait), unit.spec.must_run, self, deployment)
         self.host = unit.host
@@ -231,11 +236,12 @@ class GPUUnit(pulumi.ComponentResource):
         secrets: UnitSecrets,
         options: dict[str, pulumi.ResourceOptions],
         guarded: pulumi.ResourceOptions,
+        registered: Mapping[str, pulumi.Resource],
     ) -> pulumi.CustomResource:
         """Register the Deployment last, when all that its pod mounts is there; it goes first, while its walls stand."""
-        manifests = unit_manifests(unit, secrets)
+        manifests = {role: made for role, made in unit_manifests(unit, secrets).items() if role not in registered}
         deployment = {"deployment": manifests.pop("deployment")}
-        beside = list(register(unit.alias, manifests, parent=self, options=options).values())
+        beside = [*register(unit.alias, manifests, parent=self, options=options).values(), *registered.values()]
         return register(unit.alias, deployment, parent=self, after=beside, options={"deployment": guarded})[
             "deployment"
         ]

@@ -53,15 +53,17 @@ def register(
     name: str,
     manifests: Mapping[str, Manifest],
     *,
-    parent: pulumi.Resource,
+    parent: pulumi.Resource | None = None,
     after: Sequence[pulumi.Resource] = (),
     options: Mapping[str, pulumi.ResourceOptions] | None = None,
+    opts: pulumi.ResourceOptions | None = None,
 ) -> dict[str, pulumi.CustomResource]:
     """Register *manifests*, a table of role to object, as children of *parent* and after the resources in *after*.
 
-    The role is part of the resource's name: renaming one replaces the object. *options* adds to single roles.
+    The role is part of the resource's name: renaming one replaces the object. *options* adds to single roles,
+    *opts* to all.
     """
-    own = pulumi.ResourceOptions(parent=parent, depends_on=list(after))
+    own = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(parent=parent, depends_on=list(after)))
     extra = options or {}
     return {
         role: _register_one(f"{name}-{role}", manifest, pulumi.ResourceOptions.merge(own, extra.get(role)))

@@ -1,6 +1,6 @@
 """The tunnel tier: frps servers behind one entrance, and the gate that they ask."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -73,6 +73,11 @@ class FrpSpec(Model):
     """Given: the tunnel servers are elsewhere, and this stack makes none."""
     remote_forwarding: StrictBool = False
     """True: clients may open ports in their units that lead to the clients' own networks (ssh -R)."""
+
+    @property
+    def tcp_mux(self) -> bool:
+        """Say whether the servers carry all sessions of a unit in one connection; ours do not."""
+        return self.server.tcp_mux if self.server else False
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
@@ -193,18 +198,32 @@ def _entrance(tunnel: Tunnel) -> Manifest:
 class TunnelTier(pulumi.ComponentResource):
     """The tunnel servers, their entrance and their gate."""
 
-    def __init__(self, tunnel: Tunnel, secrets: TunnelSecrets, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        tunnel: Tunnel,
+        secrets: TunnelSecrets,
+        opts: pulumi.ResourceOptions | None = None,
+        credentials: Iterable[Mapping[str, pulumi.Resource]] = (),
+    ) -> None:
+        """Make the tier; *credentials* are the units', which must have the new ones before a server demands them."""
         inputs = {"namespace": names.PLATFORM_NAMESPACE}
         super().__init__(names.component_type("TunnelTier"), "tunnel", inputs, opts)
         manifests = tunnel_manifests(tunnel, secrets)
         namespace = register("tunnel", {"namespace": manifests.pop("namespace")}, parent=self)
         made = list(namespace.values())
         servers = {name: manifests.pop(name) for name, _, _ in tunnel.servers}
+        asked = {"gate": manifests.pop("gate")}
         made += register("tunnel", manifests, parent=self, after=made).values()
-        self._one_by_one(servers, tunnel.spec.drain, made)
+        rolled = self._one_by_one(
+            servers, tunnel.spec.drain, [*made, *(one for unit in credentials for one in unit.values())]
+        )
+        # last: a server that has not rolled yet would not know the certificate of a gate that has
+        register("tunnel", asked, parent=self, after=rolled)
         self.register_outputs({"servers": [name for name, _, _ in tunnel.servers]})
 
-    def _one_by_one(self, servers: Mapping[str, Manifest], drain: str, after: Sequence[pulumi.Resource]) -> None:
+    def _one_by_one(
+        self, servers: Mapping[str, Manifest], drain: str, after: Sequence[pulumi.Resource]
+    ) -> Sequence[pulumi.Resource]:
         """Register the servers so that each is ready before the next is touched."""
         wait = f"{seconds(drain) + START_SECONDS}s"
         options = pulumi.ResourceOptions(
@@ -216,3 +235,4 @@ class TunnelTier(pulumi.ComponentResource):
                 *after,
                 *register("tunnel", {name: server}, parent=self, after=after, options={name: options}).values(),
             ]
+        return after

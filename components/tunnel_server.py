@@ -4,7 +4,7 @@ import re
 from typing import Annotated
 
 from cryptography import x509
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool
 
 from components import names
 from components.flows import Tunnel, external_tunnel
@@ -64,6 +64,8 @@ class ServerSpec(Model):
     """What its certificate says."""
     ca: Certificates
     """Certificate of the authority that signed it, in PEM."""
+    tcp_mux: StrictBool = True
+    """Its `transport.tcpMux`, on which both sides must agree; true is frp's default."""
 
     @property
     def is_address(self) -> bool:

@@ -3,11 +3,23 @@
 import json
 from collections.abc import Iterable
 
-from components.gpu_unit import Unit
+import pulumi
+
+from components.gpu_unit import Unit, UnitSecrets, unit_manifests
+from components.kube import register
 
 
-def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name: str) -> str:
+def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name: str, *, tcp_mux: bool) -> str:
     """Say to the tunnel client who it is and which servers (name, address, port) to announce its host to."""
     who = {"owner": unit.owner, "namespace": unit.namespace, "unit": unit.name, "host": unit.host}
     listed = [{"name": name, "address": address, "port": port} for name, address, port in servers]
-    return json.dumps({**who, "serverName": server_name, "servers": listed}, indent=1)
+    return json.dumps({**who, "serverName": server_name, "tcpMux": tcp_mux, "servers": listed}, indent=1)
+
+
+def credentials(unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions) -> dict[str, pulumi.CustomResource]:
+    """Register what the unit's tunnel client logs in with, by role; nothing for a unit without SSH.
+
+    Apart from the unit, which comes after the tunnel servers: they must not demand what no unit has got yet.
+    """
+    found = {role: made for role, made in unit_manifests(unit, secrets).items() if role == "tunnel"}
+    return register(unit.alias, found, opts=opts)

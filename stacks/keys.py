@@ -39,6 +39,13 @@ class Keys:
         return self._authority.certificate
 
     @cached_property
+    def _trusted(self) -> str:
+        """Give the authorities that are believed: while a secret is rotated, that of the previous one as well."""
+        previous = self.stack.config.previous_secret
+        older = derive.Authority(previous.get_secret_value(), self._epoch, self.stack.owner) if previous else None
+        return self._certificate + (older.certificate if older else "")
+
+    @cached_property
     def _stack_key(self) -> bytes:
         handed = self.stack.config.platform_keys
         return bytes.fromhex(handed.key.get_secret_value()) if handed else self._key_of(self.stack.owner)
@@ -61,7 +68,7 @@ class Keys:
     @property
     def _server_authority(self) -> str:
         handed = self.stack.config.platform_stack
-        return self._elsewhere.ca if self._elsewhere else handed.ca if handed else self._certificate
+        return self._elsewhere.ca if self._elsewhere else handed.ca if handed else self._trusted
 
     @property
     def _server_token(self) -> str:
@@ -74,7 +81,7 @@ class Keys:
         ssh = self.stack.config.ssh.model_dump(
             mode="json", by_alias=True, exclude={"server": True, "service": {"annotations", "source_ranges"}}
         )
-        return {"owner": self.stack.owner, "ssh": ssh, "ca": self._certificate}
+        return {"owner": self.stack.owner, "ssh": ssh, "ca": self._trusted}
 
     def admitted(self) -> dict[str, pulumi.Output[dict[str, str]]]:
         """Give by owner what only that admitted stack may know (schema.PlatformKeys)."""
@@ -86,11 +93,15 @@ class Keys:
     def tunnel(self) -> TunnelSecrets:
         """Give the files of the tunnel tier."""
         certificate, key = self._authority.server(SERVER_NAME)
-        frps = {"tls.crt": certificate, "tls.key": key, "ca.crt": self._certificate, "token": self._token}
+        own = {"tls.crt": certificate, "tls.key": key, "token": self._token}
+        frps = {**own, "ca.crt": self._trusted}
         gate_certificate, gate_private = self._authority.server(gate.HOST)
         asked = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys()}
         return TunnelSecrets(
-            _sealed(frps), _sealed(asked), derive.fingerprint(*frps.values()), derive.fingerprint(gate_certificate)
+            _sealed(frps),
+            _sealed(asked),
+            derive.fingerprint(*own.values(), self._certificate),
+            derive.fingerprint(gate_certificate),
         )
 
     def _gate_keys(self) -> str:
@@ -106,7 +117,9 @@ class Keys:
     def unit(self, unit: Unit, host_key: derive.HostKey) -> UnitSecrets:
         """Give the files of the two Secrets of *unit*."""
         files = {
-            "tunnel.json": tunnel_json(unit, self.stack.servers, self._server_name),
+            "tunnel.json": tunnel_json(
+                unit, self.stack.servers, self._server_name, tcp_mux=self.stack.config.ssh.tcp_mux
+            ),
             "ca.crt": self._server_authority,
             "token": self._server_token,
             "capability": derive.capability(self._stack_key, unit.namespace, unit.name, unit.host),

@@ -12,6 +12,12 @@ HEARTBEAT_SECONDS = 10
 HEARTBEAT_TIMEOUT_SECONDS = 30
 """A client that is silent this long is gone: its host is free for the pod that replaces it."""
 
+POOL = 1
+"""Connections that wait at the server for a session to come: one saves a login a round trip, more save nothing."""
+
+KEEPALIVE_SECONDS = 60
+"""Between signs of life on a connection that waits or idles, so that no firewall between forgets it."""
+
 CHECK_SECONDS = 10
 """Between looks at sshd: each look makes it fork and log a line, so not more often."""
 
@@ -57,8 +63,9 @@ def _transport(wanted: Wanted, folder: Path) -> dict[str, object]:
     return {
         "protocol": "tcp",
         "wireProtocol": "v2",
-        "tcpMux": True,
-        "poolCount": 1,
+        "tcpMux": wanted.access.tcp_mux,
+        "poolCount": POOL,
+        "dialServerKeepalive": KEEPALIVE_SECONDS,
         "heartbeatInterval": HEARTBEAT_SECONDS,
         "heartbeatTimeout": HEARTBEAT_TIMEOUT_SECONDS,
         # frpc verifies its server only where both are given.

@@ -56,6 +56,8 @@ class Access:
     ca: str
     token: str = field(repr=False)
     capability: str = field(repr=False)
+    tcp_mux: bool = True
+    """Whether the servers carry all sessions in one connection: both sides must agree, and this is frp's default."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def read_wanted(directory: Path) -> Wanted:
         ca=_ca(_text(root / "ca.crt")),
         token=_secret(root / "token", TOKEN),
         capability=_secret(root / "capability", CAPABILITY),
+        tcp_mux=_mux(said),
     )
     return Wanted(unit, _servers(said["servers"]), access)
 
@@ -91,6 +94,7 @@ def read_wanted(directory: Path) -> Wanted:
 _UNIT = {"owner": re.compile(r"\S{1,253}"), "namespace": LABEL, "unit": LABEL, "host": HOST}
 
 _KEYS = {*_UNIT, "serverName", "servers"}
+_OPTIONAL = {"tcpMux"}
 
 
 def _text(path: Path) -> str:
@@ -107,7 +111,7 @@ def _parsed(text: str) -> dict[str, Any]:
         said = json.loads(text)
     except (ValueError, RecursionError):
         raise WantedError("tunnel.json: not JSON") from None
-    if not isinstance(said, dict) or set(said) != _KEYS:
+    if not isinstance(said, dict) or set(said) - _OPTIONAL != _KEYS:
         raise WantedError(f"tunnel.json: must be an object of exactly {', '.join(sorted(_KEYS))}")
     return said
 
@@ -117,6 +121,13 @@ def _match(said: dict[str, Any], key: str, pattern: re.Pattern[str]) -> str:
     if not isinstance(value, str) or not pattern.fullmatch(value) or "{{" in value:
         raise WantedError(f"tunnel.json: {key} {value!r:.80} is not usable as such")
     return value
+
+
+def _mux(said: dict[str, Any]) -> bool:
+    mux = said.get("tcpMux", True)
+    if not isinstance(mux, bool):
+        raise WantedError("tunnel.json: tcpMux is true or false")
+    return mux
 
 
 def _servers(said: object) -> tuple[Server, ...]:

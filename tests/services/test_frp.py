@@ -219,8 +219,9 @@ def test_a_server_is_verified(tmp_path: Path, frps: Frps, authority: Authority, 
     folder.mkdir()
     good = wanted(frps.server, authority, claim())
     logins = 0
-    for bad in ({"ca": Authority(folder, "other").ca.read_text()}, {"server_name": "gate"}):
-        tunnel = tunnels(replace(good, access=replace(good.access, **bad)))
+    other = Authority(folder, "other").ca.read_text()
+    for bad in (replace(good.access, ca=other), replace(good.access, server_name="gate")):
+        tunnel = tunnels(replace(good, access=bad))
         wait_for(partial(tunnel.process.events, "exited"), "the login fails")
         assert len(frps.gate.process.events("login")) == logins
         tunnel.mount(good)
