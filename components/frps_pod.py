@@ -24,6 +24,12 @@ END_SECONDS = 30
 """Beside the drain: for HAProxy, frps and the companion to end in turn."""
 
 
+def drain_of(deployment: Manifest) -> int:
+    """Read from a tunnel server's Deployment for how many seconds its sessions may go on."""
+    pod = deployment["spec"]["template"]["spec"]
+    return int(pod["terminationGracePeriodSeconds"]) - GRACE_SECONDS - END_SECONDS
+
+
 def server_manifests(
     worn: names.Labels, images: Mapping[str, str], drain: int, fingerprint: str
 ) -> tuple[Manifest, Manifest]:

@@ -4,6 +4,7 @@ from functools import cache
 
 import pulumi
 
+from components.frps_pod import drain_of
 from components.model import Manifest
 
 
@@ -11,9 +12,8 @@ def notice(name: str, old: Manifest, new: Manifest) -> str | None:
     """Say what the update of a tunnel server's Deployment does to sessions; None where it replaces no pod."""
     if old["spec"]["template"] == new["spec"]["template"]:
         return None
-    drain = new["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     return (
-        f"tunnel server {name} is replaced: sessions through it end when they are done, or after {drain} s; "
+        f"tunnel server {name} is replaced: sessions through it end when they are done, or after {drain_of(old)} s; "
         "new logins go through the others meanwhile"
     )
 

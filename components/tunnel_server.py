@@ -64,6 +64,8 @@ class ServerSpec(Model):
     """What its certificate says."""
     ca: Certificates
     """Certificate of the authority that signed it, in PEM."""
+    gate: StrictBool = False
+    """True: its operator says that it asks a gate; without one, whoever holds its token can take any host."""
     tcp_mux: StrictBool = True
     """Its `transport.tcpMux`, on which both sides must agree; true is frp's default."""
 

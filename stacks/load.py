@@ -83,6 +83,10 @@ def cautions(config: StackConfig) -> Iterator[str]:
         advice = "most network plugins then see a node's address in place of the client's, and turn it away; say Local"
         yield f"{PROJECT}:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster: {advice}"
     yield from key_cautions(config)
+    if config.platform and config.ssh.server and not config.ssh.server.gate:
+        advice = "say `gate: true` once its operator has it ask one"
+        danger = "whoever holds its token, each of the stack's units among them, can announce any unit's host there"
+        yield f"{PROJECT}:platform.ssh.server: without a gate, {danger}; {advice}"
     yield from range_cautions(config.egress, "egress")
     for name, tenant in config.tenants.items():
         yield from range_cautions(tenant.egress, f"tenants.{name}.egress")

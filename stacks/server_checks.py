@@ -1,5 +1,6 @@
 """Problems of a tunnel server elsewhere that only several values show."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from stacks.problems import Problem, Raw, valid
 from stacks.schema import ClusterConfig
 
 PATH = "platform.ssh.server"
+
+TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
+"""What a unit's tunnel client takes (services/tunnel): frp trims blanks, and short ones are guessed."""
 
 
 def server_of(raw: Raw) -> ServerSpec | None:
@@ -31,6 +35,8 @@ def server_problems(raw: Raw) -> Iterator[Problem]:
     if "serverToken" not in raw:
         advice = f"`pulumi config set --secret {PROJECT}:serverToken` with the token that it demands of its clients"
         yield Problem("serverToken", f"is missing: units log in with it at {server.address}; {advice}")
+    elif not TOKEN.fullmatch(str(raw["serverToken"])):
+        yield Problem("serverToken", "must be 16 to 512 printable characters without blanks: so units take it, and frp")
     yield from _by_address(server, raw) if server.is_address else _by_name(server, raw)
 
 

@@ -2,9 +2,10 @@
 
 import copy
 
+from components import derive
 from stacks.load import cautions, parse
 from tests.ssh_keys import ED25519
-from tests.stack_files import FILES, KEY, raw
+from tests.stack_files import FILES, KEY, SECRET, raw
 
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 
@@ -50,3 +51,19 @@ def test_a_key_that_has_expired_is_told() -> None:
 def test_five_hundred_ranges_are_nothing_odd() -> None:
     """A long list is merged and taken as it is."""
     assert said(*(f"52.{n % 250}.{n // 250}.0/24" for n in range(500))) == []
+
+
+def test_a_server_without_a_gate_is_told() -> None:
+    """Who uses a tunnel server elsewhere is told that its token opens every host, unless it is said to ask a gate."""
+    config = copy.deepcopy(PROD)
+    ca = derive.Authority(SECRET, 0, "elsewhere").certificate
+    del config["platform"]["admits"]
+    found = {}
+    for gate in (False, True):
+        server = {"address": "198.18.9.9", "name": "frps.example.com", "ca": ca, "gate": gate}
+        config["platform"]["ssh"]["server"] = server
+        made = parse({**config, "serverToken": SECRET}, {"gpu-runtime:secret", "gpu-runtime:serverToken"})
+        found[gate] = [caution for caution in cautions(made) if "without a gate" in caution]
+
+    assert (len(found[False]), found[True]) == (1, [])
+    assert "can announce any unit's host" in found[False][0]

@@ -15,7 +15,7 @@ from tests.stack_files import FILES, SECRET, raw
 
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 CA = derive.Authority(SECRET, 0, "elsewhere").certificate
-TOKEN = "the token of somebody else's server"
+TOKEN = "the-token-of-somebody-elses-server"
 
 
 def stack(address: str) -> Stack:
@@ -70,5 +70,5 @@ def test_units_know_the_server_by_its_own_certificate_and_token() -> None:
 
     assert (found["ca.crt"], found["token"]) == (CA, TOKEN)
     said = json.loads(found["tunnel.json"])
-    assert said["serverName"] == "frps.example.com"
+    assert (said["serverName"], said["tcpMux"]) == ("frps.example.com", True)
     assert said["servers"] == [{"name": "server", "address": "fd00::9", "port": 7001}]

@@ -1,0 +1,111 @@
+"""What a new secret does to the tunnel tier: who believes whom while old and new are both about, and what rolls."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+from cryptography import x509
+
+from components import derive
+from components.roll import notice
+from components.tunnel import SERVER_NAME, TunnelSecrets, tunnel_manifests
+from stacks.keys import Keys
+from stacks.load import parse
+from stacks.resolve import Stack
+from tests.stack_files import ENCRYPTED, SECRET, STACKS, raw
+
+PREVIOUS = SECRET[::-1]
+PROD = raw(STACKS / "Pulumi.prod.yaml")
+
+
+def stack(**changes: Any) -> Stack:
+    """Give the production stack with *changes*."""
+    return Stack(parse({**PROD, **changes}, {*ENCRYPTED, "gpu-runtime:previousSecret"}), "prod")
+
+
+def tier(**changes: Any) -> tuple[TunnelSecrets, dict[str, str]]:
+    """Give the tier's secrets of a stack, and the opened files of frps."""
+
+    async def opened() -> tuple[TunnelSecrets, dict[str, str]]:
+        made = Keys(stack(**changes)).tunnel()
+        return made, await _plain(made.frps)
+
+    return asyncio.run(opened())
+
+
+async def _plain(files: Mapping[str, Any]) -> dict[str, str]:
+    return {k: str(await v.future()) if isinstance(v, pulumi.Output) else v for k, v in files.items()}
+
+
+def unit_files(**changes: Any) -> dict[str, str]:
+    """Give the opened files of a unit's tunnel client."""
+    made = stack(**changes)
+    unit = made.units["notebook.lab-a"]
+
+    async def opened() -> dict[str, str]:
+        keys = Keys(made)
+        return await _plain(keys.unit(unit, keys.host_key(unit)).tunnel)
+
+    return asyncio.run(opened())
+
+
+def authority(secret: str) -> x509.Certificate:
+    """Give the certificate of the stack's authority under *secret*."""
+    return x509.load_pem_x509_certificate(derive.Authority(secret, PROD.get("epoch", 0), "prod").certificate.encode())
+
+
+def test_both_authorities_are_believed_while_a_secret_is_replaced() -> None:
+    """Units and tunnel servers trust the old and the new authority; certificates and token are the new one's alone."""
+    changes = {"secret": SECRET, "previousSecret": PREVIOUS}
+    (_, frps), unit = tier(**changes), unit_files(**changes)
+    both = [authority(SECRET), authority(PREVIOUS)]
+
+    assert x509.load_pem_x509_certificates(frps["ca.crt"].encode()) == both
+    assert x509.load_pem_x509_certificates(unit["ca.crt"].encode()) == both
+    served = x509.load_pem_x509_certificate(frps["tls.crt"].encode())
+    served.verify_directly_issued_by(authority(SECRET))
+    assert SERVER_NAME in served.subject.rfc4514_string()
+    assert frps["token"] == unit["token"] == derive.frp_token(SECRET, PROD.get("epoch", 0))
+
+
+def test_afterwards_the_old_authority_is_believed_no_more() -> None:
+    """Without a previous secret there is one authority."""
+    assert x509.load_pem_x509_certificates(unit_files(secret=SECRET)["ca.crt"].encode()) == [authority(SECRET)]
+
+
+def test_what_rolls_the_servers() -> None:
+    """Another secret or epoch rolls them; the end of a rotation does not: it would end every session once more."""
+    before = tier(secret=SECRET)[0].frps_fingerprint
+
+    assert tier(secret=PREVIOUS)[0].frps_fingerprint != before
+    assert tier(secret=SECRET, epoch=PROD.get("epoch", 0) + 1)[0].frps_fingerprint != before
+    assert tier(secret=SECRET, previousSecret=PREVIOUS)[0].frps_fingerprint == before
+
+
+def servers(**ssh: Any) -> dict[str, Any]:
+    """Give the Deployments of the tunnel servers, with *ssh* changed."""
+    platform = {**PROD["platform"], "ssh": {**PROD["platform"]["ssh"], **ssh}}
+    made = stack(platform=platform)
+    assert made.tunnel
+    return {k: v for k, v in tunnel_manifests(made.tunnel, TunnelSecrets({}, {}, "", "")).items() if k[-1].isdigit()}
+
+
+def test_another_number_of_servers_rolls_none() -> None:
+    """Servers come and go beside each other; a limit, which HAProxy reads when it starts, rolls them."""
+    two = servers(replicas=2)
+
+    assert servers(replicas=3) | two == servers(replicas=3)
+    assert servers(replicas=2, limits={"perUnit": 7})["frps-0"] != two["frps-0"]
+
+
+def test_the_preview_says_what_a_roll_does() -> None:
+    """Who replaces a tunnel server is told what becomes of its sessions; another label is nothing to tell."""
+    old = servers(drain="1m")["frps-0"]
+    new = servers(drain="2m")["frps-0"]
+
+    assert notice("frps-0", old, old | {"metadata": {}}) is None
+    said = notice("frps-0", old, new)
+    assert said is not None
+    assert "tunnel server frps-0 is replaced" in said
+    assert "after 60 s" in said
