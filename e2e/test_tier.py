@@ -1,0 +1,180 @@
+"""The tunnel servers on a real cluster: they roll, die and come back; who is logged in elsewhere does not notice."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from lightkube.resources.apps_v1 import Deployment
+from lightkube.resources.core_v1 import Pod
+
+from e2e.world import WITH_PACK, World, attempt, wait_until
+from tools.stack.client import CONNECT, ssh
+
+pytestmark = pytest.mark.e2e
+
+UNIT = "trainer.lab-a"
+PLATFORM = "gpu-runtime"
+
+
+def pods(world: World, server: str) -> list[Pod]:
+    """List the pods of a tunnel server that are not about to go."""
+    labels: dict[str, Any] = {"app.kubernetes.io/component": "frps", "app.kubernetes.io/instance": server}
+    found = world.cluster.list(Pod, namespace=PLATFORM, labels=labels)
+    return [pod for pod in found if pod.metadata and not pod.metadata.deletionTimestamp]
+
+
+def ready(world: World, server: str) -> bool:
+    """Say whether the server's one pod is ready."""
+    found = pods(world, server)
+    conditions = (found[0].status.conditions or []) if len(found) == 1 and found[0].status else []
+    return any(one.type == "Ready" and one.status == "True" for one in conditions)
+
+
+def uid(pod: Pod) -> str:
+    """Give the pod's own number."""
+    return str(pod.metadata.uid) if pod.metadata else ""
+
+
+def unit_uid(world: World) -> str:
+    """Give the number of the unit's pod."""
+    return uid(world.cluster.get(Pod, world.pod("trainer"), namespace="lab-a"))
+
+
+@contextmanager
+def session_through(world: World, server: str) -> Iterator["subprocess.Popen[str]"]:
+    """Log in through one server and echo lines."""
+    (pod,) = pods(world, server)
+    address = pod.status.podIP if pod.status else ""
+    proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" {address}:1337 %h %p'
+    argv = ["ssh", "-F", str(world.workspace.ssh_config), "-o", "BatchMode=yes", "-o", proxy, UNIT, "cat"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert echoes(process), f"no session through {server}"
+            yield process
+        finally:
+            process.kill()
+
+
+def echoes(process: "subprocess.Popen[str]") -> bool:
+    """Say whether a line comes back."""
+    assert process.stdin
+    assert process.stdout
+    try:
+        process.stdin.write("still here\n")
+        process.stdin.flush()
+        return process.stdout.readline() == "still here\n"
+    except OSError:
+        return False
+
+
+@contextmanager
+def logging_in(world: World) -> Iterator[list[str]]:
+    """Log in again and again beside what the caller does; give what the logins that failed said."""
+    failed: list[str] = []
+    over = threading.Event()
+
+    def again() -> None:
+        while not over.is_set():
+            done = ssh(world.workspace, UNIT, "true")
+            if done.returncode:
+                failed.append(f"{time.strftime('%X')} {done.returncode} {done.stderr}")
+            over.wait(0.3)
+
+    thread = threading.Thread(target=again)
+    thread.start()
+    try:
+        yield failed
+    finally:
+        over.set()
+        thread.join()
+
+
+def limits(config: dict[str, Any]) -> None:
+    """Change what a server reads only when it starts."""
+    config["gpu-runtime:platform"]["ssh"] |= {"limits": {"perUnit": 99}, "drain": "20s"}
+
+
+def test_servers_roll_one_by_one_and_logins_go_on(world: World) -> None:
+    """A change rolls both servers: each is ready, with its units, before the next goes; nobody is turned away.
+
+    A session through one goes on while it drains. The unit's pod stays. The preview says what is replaced.
+    """
+    before = {server: uid(pods(world, server)[0]) for server in ("frps-0", "frps-1")}
+    unit = unit_uid(world)
+    with world.changed(limits), session_through(world, "frps-0") as session:
+        status, said = attempt(world.engine(), "preview", *WITH_PACK)
+        assert status == 0, said
+        assert "tunnel server frps-0 is replaced" in said
+        with logging_in(world) as failed:
+            rolling = threading.Thread(target=attempt, args=(world.engine(), "up", "--yes", *WITH_PACK))
+            rolling.start()
+            wait_until(lambda: not pods(world, "frps-0"), "the first server to drain")
+            assert echoes(session)
+            rolling.join()
+        assert failed == []
+        after = {server: uid(pods(world, server)[0]) for server in before}
+        assert not set(after.values()) & set(before.values())
+        assert all(ready(world, server) for server in after)
+        assert unit_uid(world) == unit
+
+
+def test_a_killed_server_takes_its_own_sessions_alone(world: World) -> None:
+    """A server that dies at once: sessions through the other live, new logins work, and it returns with its units."""
+    wait_until(lambda: all(ready(world, server) for server in ("frps-0", "frps-1")), "both servers")
+    with session_through(world, "frps-1") as other:
+        (pod,) = pods(world, "frps-0")
+        name = str(pod.metadata.name) if pod.metadata else ""
+        world.cluster.delete(Pod, name, namespace=PLATFORM, grace_period=0)
+        assert echoes(other)
+        wait_until(lambda: ssh(world.workspace, UNIT, "true").returncode == 0, "a login")
+        wait_until(lambda: ready(world, "frps-0"), "the server to return")
+        assert echoes(other)
+        with session_through(world, "frps-0") as returned:
+            assert echoes(returned)
+
+
+def test_the_entrance_says_who_came(world: World) -> None:
+    """A session is one line at its begin and one at its end, with host and client, at the server it went through."""
+    host = world.engine().outputs()["units"][UNIT]["host"]
+    with session_through(world, "frps-0"):
+        pass
+    wait_until(lambda: any(one["event"] == "end" and one["host"] == host for one in lines(world)), "its end to be told")
+    began = [one for one in lines(world) if one["event"] == "session" and one["host"] == host]
+
+    assert began
+    assert all(one["client"].rpartition(":")[0] for one in began)
+
+
+def lines(world: World) -> list[dict[str, Any]]:
+    """Read the log of the first server's entrance."""
+    (pod,) = pods(world, "frps-0")
+    name = str(pod.metadata.name) if pod.metadata else ""
+    said = world.cluster.log(name, namespace=PLATFORM, container="entrance")
+    return [json.loads(line) for line in said if line.startswith("{")]
+
+
+def test_another_number_of_servers_restarts_no_unit(world: World) -> None:
+    """A third server comes and is ready with the unit on it; it goes, and nothing but it notices."""
+    unit = unit_uid(world)
+
+    def three(config: dict[str, Any]) -> None:
+        config["gpu-runtime:platform"]["ssh"]["replicas"] = 3
+
+    with world.changed(three), logging_in(world) as failed:
+        status, said = attempt(world.engine(), "up", "--yes", *WITH_PACK)
+        assert status == 0, said
+        assert ready(world, "frps-2")
+        with session_through(world, "frps-2") as session:
+            assert echoes(session)
+    assert failed == []
+    status, said = attempt(world.engine(), "up", "--yes", *WITH_PACK)
+    assert status == 0, said
+    names = {one.metadata.name for one in world.cluster.list(Deployment, namespace=PLATFORM) if one.metadata}
+    assert "frps-2" not in names
+    assert unit_uid(world) == unit
