@@ -14,7 +14,6 @@ from components.landing import keys_data
 from components.model import Manifest
 from components.placement import claim_template, claims, placement
 from components.restart import guard_template
-from components.ssh_client import Access
 from components.survey import Place
 from components.unit_parts import UnitPod, VolumeMount
 from components.unit_pod import pod_template
@@ -253,11 +252,3 @@ def access_url(unit: Unit) -> str | None:
         return None
     service = names.service_host(names.unit(unit.name), unit.namespace)
     return f"http://{service}.cluster.local:{unit.spec.ports[0].port}"
-
-
-def ssh_access(unit: Unit, host_key: str) -> Access | None:
-    """Say how clients reach *unit*, whose host key is *host_key*; None for a unit without SSH."""
-    if unit.spec.ssh is None:
-        return None
-    host, port = unit.connect
-    return Access(unit.alias, unit.spec.ssh.username, unit.host, host, port, host_key)

@@ -1,4 +1,4 @@
-"""What a unit's tunnel client is told."""
+"""What a unit's tunnel client is told, and what its clients are."""
 
 import json
 from collections.abc import Iterable
@@ -7,6 +7,7 @@ import pulumi
 
 from components.gpu_unit import Unit, UnitSecrets, unit_manifests
 from components.kube import register
+from components.ssh_client import Access
 
 
 def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name: str, *, tcp_mux: bool) -> str:
@@ -23,3 +24,11 @@ def credentials(unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions) 
     """
     found = {role: made for role, made in unit_manifests(unit, secrets).items() if role == "tunnel"}
     return register(unit.alias, found, opts=opts)
+
+
+def ssh_access(unit: Unit, host_key: str) -> Access | None:
+    """Say how clients reach *unit*, whose host key is *host_key*; None for a unit without SSH."""
+    if unit.spec.ssh is None:
+        return None
+    host, port = unit.connect
+    return Access(unit.alias, unit.spec.ssh.username, unit.host, host, port, host_key)

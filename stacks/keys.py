@@ -8,11 +8,11 @@ from typing import Any
 import pulumi
 
 from components import derive, gate
-from components.gpu_unit import Unit, UnitSecrets, ssh_access
+from components.gpu_unit import Unit, UnitSecrets
 from components.ssh_client import Access
 from components.tunnel import SERVER_NAME, TunnelSecrets
 from components.tunnel_server import ServerSpec
-from components.unit_tunnel import tunnel_json
+from components.unit_tunnel import ssh_access, tunnel_json
 from stacks.resolve import Stack
 
 
