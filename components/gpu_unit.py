@@ -153,8 +153,8 @@ def unit_template(unit: Unit) -> Manifest:
 def _service(unit: Unit) -> Manifest:
     """Say that the unit exists, and under which host: the gate admits no other; its name leads to the pod itself.
 
-    Headless with and without ports: an API server takes no address from a Service and gives it none later, so that a unit
-    could not get or lose its ports.
+    Headless with and without ports: an API server takes no address from a Service and gives it none later, so that a
+    unit could not get or lose its ports.
     """
     ports = [{"name": p.name, "port": p.port, "targetPort": p.port, "protocol": "TCP"} for p in unit.spec.ports]
     host = {names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {}
