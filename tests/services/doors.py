@@ -62,23 +62,28 @@ class Entrance:
     def ask(self, said: bytes, *, source: str = "127.0.0.1", rest: float = 5.0) -> bytes:
         """Send *said* from *source*; return what comes back, until it is silent for *rest* seconds or closed."""
         with self.connect(source) as connection:
-            connection.sendall(said)
             connection.settimeout(rest)
             got = b""
             with contextlib.suppress(OSError):
+                connection.sendall(said)
                 while data := connection.recv(65536):
                     got += data
             return got
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:
-        """Open a connection from the address *source*."""
-        return socket.create_connection(("127.0.0.1", self.port), 10, (source, 0))
+        """Open a connection from the address *source*, or one that was closed before anybody looked."""
+        connection = socket.socket()
+        connection.settimeout(10)
+        connection.bind((source, 0))
+        with contextlib.suppress(ConnectionResetError):
+            connection.connect(("127.0.0.1", self.port))
+        return connection
 
     def open(self, host: str, source: str = "127.0.0.1", version: str = "1.1") -> tuple[bytes, socket.socket]:
         """CONNECT to *host*; return the status line and the open connection."""
         connection = self.connect(source)
         head = b""
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             connection.sendall(f"CONNECT {host}:22 HTTP/{version}\r\nHost: {host}:22\r\n\r\n".encode())
             while not head.endswith(b"\r\n\r\n") and (byte := connection.recv(1)):
                 head += byte
