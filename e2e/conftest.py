@@ -20,11 +20,11 @@ KEEP = "E2E_KEEP"
 
 
 @contextmanager
-def on_a_fresh_rig(folder: Path, stack: str) -> Iterator[World]:
-    """Give a rig with nothing of ours on it, and *folder* for a stack of e2e/Pulumi.<stack>.yaml."""
+def on_a_fresh_rig(folder: Path, stack: str, name: str = "e2e") -> Iterator[World]:
+    """Give a rig called *name* with nothing of ours on it, and *folder* for a stack of e2e/Pulumi.<stack>.yaml."""
     if os.geteuid() != 0:
         pytest.skip("a rig needs root: run as root to test the main job end to end")
-    rig = Rig("e2e")
+    rig = Rig(name)
     rig.down()
     world = World(Workspace(folder, stack, REPOSITORY / "e2e" / f"Pulumi.{stack}.yaml"), rig)
     try:
