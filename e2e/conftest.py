@@ -18,6 +18,27 @@ from tools.stack.workspace import Workspace
 
 KEEP = "E2E_KEEP"
 
+ORDER = (
+    "test_arrival",
+    "test_keys",
+    "test_unit_life",
+    "test_main_job",
+    "test_gate",
+    "test_tier",
+    "test_down",
+    "test_probe",
+    "test_stack_doctor",
+    "test_walls",
+)
+"""Modules in the order that they run in, since there is one rig at a time: first those that make one of their own, then
+those that share the main job's stack, from its first `up` to its `down`, then those that share the stack of walls."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the modules into ORDER; a module that is not in it has no place yet."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: ORDER.index(item.path.stem) if item.path.parent == here else -1)
+
 
 @contextmanager
 def on_a_fresh_rig(folder: Path, stack: str, name: str = "e2e") -> Iterator[World]:

@@ -305,19 +305,3 @@ def tunnel_secrets(world: World, unit: str) -> list[str]:
     """Give the secret files of a unit's tunnel client, in base64."""
     data = secret(world, f"unit-{unit}-tunnel")
     return [data["token"], data["capability"]]
-
-
-def test_down_leaves_nothing(world: World) -> None:
-    """`make down` removes the rig with all its data, and the stack's folder."""
-    rig = world.rig
-    local.down(world.workspace, rig, keep_rig=False)
-    spaces = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    mounts = Path("/proc/self/mountinfo").read_text()
-
-    assert rig.status().state == "absent"
-    assert rig.link not in spaces + links
-    assert str(rig.folder.path) not in mounts
-    assert not rig.folder.path.exists()
-    assert not world.workspace.folder.exists()
-    assert not [cgroup for cgroup in Path("/sys/fs/cgroup").rglob(f"*{rig.name}*") if cgroup.is_dir()]
