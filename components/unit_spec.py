@@ -152,8 +152,8 @@ class UnitSpec(Model):
 
     @property
     def must_run(self) -> int:
-        """Give the seconds that its program runs before it is well; 0 for the idle one, which cannot fail."""
-        return self.start_seconds if self.command else 0
+        """Give the seconds that its program runs before it is well; 0 for our idle one, which cannot fail."""
+        return self.start_seconds if self.command or self.mode != "workload" else 0
 
     @property
     def storages(self) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from components.arrival import Arriving, Changed, Waiting, _arrive, _conclude
 from components.cluster import UnreachableError
 from components.patience import Outcome
 from components.survey import Judged, Place
+from components.unit_spec import UnitSpec
+from tests.stack_files import KEY
 from tests.status.objects import RUNNING, container, deployment, ended, pod, starting, waiting
 
 RUNS = Seen(deployment(ssh=False), (pod(container("unit", RUNNING)),))
@@ -185,3 +187,20 @@ def test_a_change_is_one_of_the_pods(old: Any, new: Any, noted: bool) -> None:  
     changed.note(args)
 
     assert changed.names == ({"u-deployment"} if noted else set())
+
+
+@pytest.mark.parametrize(
+    ("said", "must_run"),
+    [
+        ({}, 0),
+        ({"command": ["train"]}, 10),
+        ({"command": ["train"], "startSeconds": 3}, 3),
+        ({"ssh": {"authorizedKeys": [KEY]}}, 0),
+        ({"ssh": {"authorizedKeys": [KEY], "mode": "image"}}, 10),
+    ],
+)
+def test_only_our_idle_program_cannot_fail(said: dict[str, Any], must_run: int) -> None:
+    """Any other program, an image's own as well, must run for a while before `up` calls the unit well."""
+    spec = UnitSpec.model_validate({"flavor": "small", "image": "python", **said})
+
+    assert spec.must_run == must_run
