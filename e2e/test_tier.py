@@ -13,6 +13,7 @@ import pytest
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Pod
 
+from e2e.netns import pid_of, space_of
 from e2e.world import WITH_PACK, World, attempt, wait_until
 from tools.stack.client import CONNECT, ssh
 
@@ -48,10 +49,10 @@ def unit_uid(world: World) -> str:
 
 @contextmanager
 def session_through(world: World, server: str) -> Iterator["subprocess.Popen[str]"]:
-    """Log in through one server and echo lines."""
+    """Log in through one server, from within its pod's network, and echo lines."""
     (pod,) = pods(world, server)
-    address = pod.status.podIP if pod.status else ""
-    proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" {address}:1337 %h %p'
+    enter = f"nsenter --net={space_of(pid_of(uid(pod)))}"
+    proxy = f'ProxyCommand={enter} "{sys.executable}" "{CONNECT}" 127.0.0.1:1337 %h %p'
     argv = ["ssh", "-F", str(world.workspace.ssh_config), "-o", "BatchMode=yes", "-o", proxy, UNIT, "cat"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:

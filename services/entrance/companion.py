@@ -17,6 +17,9 @@ READY_PATH = "/ready"
 STARTING_SECONDS, SETTLED_SECONDS = 0.5, 2.0
 """Between two looks, before and after it is ready: frps lists a thousand units in some 20 ms."""
 
+FRESH_SECONDS = 10.0
+"""How old the list may be that peers get while it is ready: frps ends a connection that was silent for a minute."""
+
 REQUEST_SECONDS = 5.0
 """For a whole request of the kubelet or a peer."""
 
@@ -31,6 +34,7 @@ class Companion:
     readiness: Readiness = field(default_factory=lambda: Readiness(time.monotonic()))
     held: Hosts = frozenset()
     lost: bool = True
+    asked: float = 0.0
 
     def run(self, stop: threading.Event) -> None:
         """Look until *stop* is set."""
@@ -44,8 +48,11 @@ class Companion:
         return self.readiness.ready and not self.lost
 
     def look(self) -> None:
-        """Ask frps, and while it is new its peers."""
-        was = self.ready
+        """Ask frps, and while it is new its peers; once all is well, see that it is still there."""
+        now, was = time.monotonic(), self.ready
+        if was and now - self.asked < FRESH_SECONDS and self.frps.is_there():
+            return
+        self.asked = now
         try:
             found = self.frps.hosts()
         except LostError as error:
@@ -54,7 +61,7 @@ class Companion:
             self.lost = False
             self.held = self.held if found is None else found
             if not self.readiness.ready:
-                self.readiness.judge(time.monotonic(), self.held, self._peers())
+                self.readiness.judge(now, self.held, self._peers())
         if self.ready != was:
             event("ready" if self.ready else "not-ready", hosts=len(self.held), missing=self.readiness.missing)
 

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import http.client
 import json
+import select
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +51,11 @@ class Frps:
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._forget()
             raise LostError(str(error) or type(error).__name__) from None
+
+    def is_there(self) -> bool:
+        """Tell, without a question, whether the frps that answered last still runs: frps logs each question."""
+        sock = self.connection.sock if self.connection else None
+        return sock is not None and not select.select([sock], [], [], 0)[0]
 
     def _forget(self) -> None:
         if self.connection is not None:
