@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -113,11 +114,14 @@ def test_servers_roll_one_by_one_and_logins_go_on(world: World) -> None:
         assert status == 0, said
         assert "tunnel server frps-0 is replaced" in said
         with logging_in(world) as failed:
-            rolling = threading.Thread(target=attempt, args=(world.engine(), "up", "--yes", *WITH_PACK))
-            rolling.start()
-            wait_until(lambda: not pods(world, "frps-0"), "the first server to drain")
-            assert echoes(session)
-            rolling.join()
+            with ThreadPoolExecutor(1) as pool:
+                rolling = pool.submit(attempt, world.engine(), "up", "--yes", *WITH_PACK)
+                while before["frps-0"] in map(uid, pods(world, "frps-0")) and not rolling.done():
+                    time.sleep(0.2)
+                assert not rolling.done()
+                assert echoes(session)
+            status, said = rolling.result()
+        assert status == 0, said
         assert failed == []
         after = {server: uid(pods(world, server)[0]) for server in before}
         assert not set(after.values()) & set(before.values())
