@@ -379,7 +379,7 @@ class Frps:
         env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
         argv = [str(ensure("frps")["frps"]), "-c", str(config)]
         self.process = Process(argv, self.folder / f"{self.name}.log", env)
-        wait_for(lambda: _listens(self.port) and _listens(self.connect_port), "frps listens")
+        wait_for(lambda: listens(self.port) and listens(self.connect_port), "frps listens")
 
     @property
     def server(self) -> Server:
@@ -410,7 +410,8 @@ class Frps:
         return b""
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Tell whether somebody accepts connections on loopback's *port*."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False
