@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -27,14 +27,22 @@ LISTENING = {"tcp": "0A", "udp": "07"}
 
 
 def pid_of(uid: str) -> int:
-    """Give the number, on the host, of some process of the pod *uid*: all of them are in its network namespace."""
+    """Give the number, on the host, of the oldest process of the pod *uid*, which lives as long as the pod.
+
+    All of them are in its network namespace, but the next one may be gone in a moment.
+    """
+    found: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
+        with suppress(OSError):  # ended meanwhile
             if f"pod{uid}" in (folder / "cgroup").read_text():
-                return int(folder.name)
-        except OSError:  # ended meanwhile
-            continue
-    raise AssertionError(f"pod {uid} has no process on this host")
+                found[int(folder.name)] = _began(folder)
+    assert found, f"pod {uid} has no process on this host"
+    return min(found, key=lambda pid: found[pid])
+
+
+def _began(process: Path) -> int:
+    """Give when a process began, in the kernel's own count: field 22 of proc_pid_stat(5)."""
+    return int((process / "stat").read_text().rpartition(")")[2].split()[19])
 
 
 def space_of(pid: int) -> Path:

@@ -72,7 +72,7 @@ def places(stack: Stack, pods: Sequence[Pod], dns: Pod, site: Site) -> list[Plac
         *_node_ports(stack, pods, site),
         *_metadata(),
         *_ranges("blocked", BLOCKED),
-        *_ranges("site", site_ranges(stack)),
+        *(place for place in _ranges("site", site_ranges(stack)) if place.address not in site.api_service),
         *_holes(stack),
         *_outside(stack),
     ]
