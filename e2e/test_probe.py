@@ -92,7 +92,8 @@ def test_enforcement_that_stops_later_fails_make_up(walls: World, capfd: pytest.
         local.up(walls.workspace, Unmended(walls.rig.name))
     said = capfd.readouterr()
 
-    assert re.match(f"policies are not enforced on this cluster: API server, {API}, kubelet, gate, ", str(refused.value))
+    told = f"policies are not enforced on this cluster: API server, {API}, kubelet, gate, "
+    assert re.match(told, str(refused.value))
     assert re.search(r"^Resources:\n +\d+ unchanged$", said.out, re.MULTILINE)
     assert "login to" not in said.err
     prove(site(walls))
