@@ -11,7 +11,7 @@ from components.model import Model
 SESSIONS_LUA = "/opt/gpu-runtime/entrance/sessions.lua"
 """In the image: says when a session begins (services/entrance)."""
 
-GRACE_SECONDS = 3
+GRACE_SECONDS = 10
 """After the signal to end, still take connections: the cluster needs a moment to send them elsewhere."""
 
 HEADER_SECONDS = 5
