@@ -239,7 +239,7 @@ def test_a_drain_has_an_end(entrance_to: Open) -> None:
     entrance = entrance_to(drain=2)
     with session(entrance) as connection:
         entrance.process.popen.send_signal(signal.SIGUSR1)
-        entrance.process.popen.wait(20)
+        entrance.process.popen.wait(40)
         connection.settimeout(5)
         assert connection.recv(10) == b""
 
