@@ -12,7 +12,7 @@ SESSIONS_LUA = "/opt/gpu-runtime/entrance/sessions.lua"
 """In the image: says when a session begins (services/entrance)."""
 
 GRACE_SECONDS = 10
-"""After the signal to end, still take connections: the cluster needs a moment to send them elsewhere."""
+"""After the signal to end, still take connections: a busy cluster needs some seconds to send them elsewhere."""
 
 HEADER_SECONDS = 5
 """For a client's CONNECT, which fits one packet: nobody holds a place by being slow."""
@@ -82,7 +82,7 @@ global
   # a node that grants fewer files gets an entrance with fewer connections, not none
   no strict-limits
   grace {GRACE_SECONDS}s
-  hard-stop-after {drain + GRACE_SECONDS}s
+  hard-stop-after {drain}s
   lua-load {doors.lua}
 
 defaults
