@@ -31,9 +31,18 @@ def without_processes(running: Running) -> Iterator[None]:
         yield
         (group / "pids.max").write_text("max")
     finally:
-        for process in (group / "cgroup.procs").read_text().split():
+        until(lambda: _removed(group))  # what is inside may start others while it is led out
+
+
+def _removed(group: Path) -> bool:
+    for process in (group / "cgroup.procs").read_text().split():
+        with suppress(ProcessLookupError):  # it has ended
             (PIDS / "cgroup.procs").write_text(process)
+    try:
         group.rmdir()
+    except OSError:
+        return False  # another was started
+    return True
 
 
 def _space(process: Path) -> Path | None:
