@@ -16,5 +16,9 @@ image `frp`: /usr/bin/frps and /usr/bin/frpc). Nothing may depend on the clock: 
 """
 
 from tools.images.build import Image, build, catalogue, push
+from tools.images.recipes import RECIPES
 
-__all__ = ["Image", "build", "catalogue", "push"]
+NAMES = tuple(RECIPES)
+"""What can be built."""
+
+__all__ = ["NAMES", "Image", "build", "catalogue", "push"]

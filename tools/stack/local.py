@@ -70,12 +70,20 @@ def make_ready(workspace: Workspace, rig: Rig) -> None:
     """Make all that the engine needs: itself, a rig with the images on it, a stack file with a secret."""
     toolchain.ensure_debian("openssh-client")  # for the login that proves it, and the one that follows
     Engine(workspace.stack).env()  # the toolchain before the rig: it takes longest and needs none
-    built = images.build(*IMAGES)
+    built = images.build(*IMAGES, *named(template(workspace.source)))
     rig.up()
     loaded = rig.load(*(image.archive for image in built.values()))
     workspace.prepare()
     write_stack(workspace, rig, catalogue(loaded))
     workspace.begin()
+
+
+def named(said: Config) -> list[str]:
+    """Name the images of ours, beside `IMAGES`, that the units of a stack file say (``image: workspace``)."""
+    tenants = _table(said, "gpu-runtime:tenants")
+    units = [_table(_table(tenants, tenant), "units") for tenant in tenants]
+    wanted = [_table(table, name).get("image") for table in units for name in table]
+    return sorted(name for name in images.NAMES if name in wanted and name not in IMAGES)
 
 
 def write_stack(workspace: Workspace, rig: Rig, images_there: dict[str, str]) -> None:
