@@ -21,6 +21,7 @@ KEEP = "E2E_KEEP"
 ORDER = (
     "test_arrival",
     "test_keys",
+    "test_landing",
     "test_unit_life",
     "test_two_stacks",
     "test_main_job",
