@@ -10,7 +10,7 @@ from bench import live, preview, tunnel
 from bench.figures import Row, table
 from tools.shell import command, say
 
-PARTS = ("preview", "tunnel", "rig", "second-up", "login")
+PARTS = ("preview", "tunnel", "rig", "second-up", "login", "traffic")
 SIZES = (10, 30, 100, 300)
 ROUNDS = 3
 """Enough for a median; a whole run takes half an hour on two cores."""

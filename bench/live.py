@@ -15,7 +15,7 @@ import yaml
 from lightkube import ApiError, Client
 from lightkube.resources.apps_v1 import Deployment
 
-from bench import configs
+from bench import configs, traffic
 from bench.figures import Row
 from components import cluster, names
 from tools import images, ssh_connect
@@ -36,6 +36,18 @@ MEMORY_GOAL_MIB = 1536.0
 NOTHING_GOAL_SECONDS = 30.0
 SYSTEM_A = "system A, patched: 1.9-3.3 s"
 
+RESTING = 5
+"""Units of the stack whose traffic is measured."""
+
+SSH_OPTIONS = (
+    "ControlMaster=no",
+    "BatchMode=yes",
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "LogLevel=ERROR",
+)
+"""Of a client that asks nobody; host keys are not the question here."""
+
 LOOK_SECONDS = 0.05
 """Between two looks for a new Deployment or an answer at the entrance: short against a login, and cheap."""
 
@@ -44,12 +56,12 @@ PATIENCE_SECONDS = 300.0
 
 
 def rows(parts: set[str], rounds: int) -> Iterator[Row]:
-    """Measure *parts*, of rig, second-up and login, and yield the report's rows; the rig is removed at the end."""
+    """Measure *parts*, of all but previews, and yield the report's rows; the rig is removed at the end."""
     images.build(*local.IMAGES)  # what the first use builds is no part of any figure
     rig = Rig(RIG)
     with TemporaryDirectory(prefix="gpu-runtime-bench-") as scratch, _gone_at_the_end(rig):
         yield from _rig_rows(rig, rounds if "rig" in parts else 1)
-        if parts & {"second-up", "login"}:
+        if parts & {"second-up", "login", "traffic"}:
             workspace = Workspace(Path(scratch) / "stack", RIG, Path(scratch) / "Pulumi.source.yaml")
             yield from _stack_rows(workspace, rig, parts, rounds)
 
@@ -84,6 +96,26 @@ def _stack_rows(workspace: Workspace, rig: Rig, parts: set[str], rounds: int) ->
     if "login" in parts:
         found = [_late_login(workspace, rig, template, number) for number in range(rounds)]
         yield _row("object creation to first login, seconds", found, note=SYSTEM_A)
+    if "traffic" in parts:
+        yield from _traffic_rows(workspace, rig, template)
+
+
+def _traffic_rows(workspace: Workspace, rig: Rig, template: configs.Config) -> Iterator[Row]:
+    """Add units until there are RESTING, and measure what they cost and give."""
+    _say_stack(workspace, configs.grown(template, TENANT, UNIT, RESTING - 1))
+    local.up(workspace, rig)
+    client = cluster.connect(str(rig.kubeconfig), f"rig-{rig.name}")
+    spaces = [names.PLATFORM_NAMESPACE, TENANT, names.probe_namespace(workspace.stack)]
+    yield traffic.writes_at_rest(client, spaces)
+    ways = [_way(workspace, rig, template, f"late-{number}") for number in range(RESTING - 1)]
+    yield from traffic.echo_beside_a_copy(*ways[:2])
+    yield traffic.logins_at_once(ways)
+
+
+def _way(workspace: Workspace, rig: Rig, template: configs.Config, unit: str) -> traffic.Way:
+    said = ("-i", str(workspace.identity), *(word for option in SSH_OPTIONS for word in ("-o", option)))
+    host = f"{configs.USER}@{_host(template, unit)}"
+    return traffic.Way(_entrance(template, rig), host, said)
 
 
 def _timed(what: Callable[[], object]) -> float:
@@ -164,16 +196,8 @@ def _greets(entrance: tuple[str, int], host: str) -> bool:
 
 
 def _logs_in(workspace: Workspace, entrance: tuple[str, int], host: str) -> bool:
-    """Log in as a client would; host keys are not the question here."""
+    """Log in as a client would."""
     proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" {entrance[0]}:{entrance[1]} %h %p'
-    options = [
-        "ControlMaster=no",
-        "BatchMode=yes",
-        "StrictHostKeyChecking=no",
-        "UserKnownHostsFile=/dev/null",
-        "LogLevel=ERROR",
-        proxy,
-    ]
-    said = [word for option in options for word in ("-o", option)]
+    said = [word for option in (*SSH_OPTIONS, proxy) for word in ("-o", option)]
     argv = ["ssh", "-F", "none", "-i", str(workspace.identity), *said, f"{configs.USER}@{host}", "true"]
     return subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0
