@@ -8,9 +8,10 @@ from typing import Any
 
 from components import names
 from components.flavor import Flavor
-from components.gpu_storage import ImagePrepare, StorageSpec
 from components.landing import requests_beside
 from components.model import NAME_PATTERN, quantity
+from components.prepare_spec import ImagePrepare
+from components.storage_spec import StorageSpec
 from components.tenant import QuotaSpec
 from components.unit_spec import UnitSpec
 from stacks.egress_checks import egress_problems

@@ -7,11 +7,12 @@ from functools import cached_property
 from components import names
 from components.egress import Egress, of_stack
 from components.flows import OWN_TUNNEL, ApiServers, Flow
-from components.gpu_storage import Storage, storage_manifests
+from components.gpu_storage import storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
+from components.storage_spec import Storage
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
 from components.tunnel import TierImages, Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
 from stacks import grants

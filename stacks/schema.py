@@ -9,8 +9,8 @@ from components import names
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
-from components.gpu_storage import AccessMode, StorageSpec
 from components.model import Cidr, Model, Name, PinnedImage, Port, SecretName
+from components.storage_spec import AccessMode, StorageSpec
 from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
 from components.tunnel_server import Certificates

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from components import names
-from components.gpu_storage import StorageSpec
 from components.model import RunAs, UnitRunAs
+from components.storage_spec import StorageSpec
 from components.unit_spec import GPU_ENV_PREFIXES, PLATFORM_ENV, SYSTEM_FOLDERS, SYSTEM_TREES, UnitSpec
 from stacks.problems import Problem
 

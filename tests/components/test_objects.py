@@ -8,8 +8,10 @@ import pytest
 from components.dns import DnsSpec
 from components.egress import Egress
 from components.flows import ApiServers
-from components.gpu_storage import ImagePrepare, Storage, StorageSpec, storage_manifests
+from components.gpu_storage import storage_manifests
 from components.model import RunAs
+from components.prepare_spec import ImagePrepare
+from components.storage_spec import Storage, StorageSpec
 from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
 from components.tunnel import ConnectSpec, FrpSpec, ServiceSpec, TierImages, Tunnel, TunnelSecrets, tunnel_manifests
 from tests.conftest import Golden
