@@ -1,7 +1,5 @@
 """The program: config in, law judged, components, outputs out."""
 
-import gc
-
 import pulumi
 
 from components.arrival import demand
@@ -9,6 +7,7 @@ from components.gpu_storage import GPUStorage
 from components.gpu_unit import GPUUnit
 from components.model import Manifest
 from components.probe import Probe
+from components.process import begin
 from components.tenant import Tenant
 from components.tunnel import TunnelTier
 from components.unit_tunnel import credentials
@@ -18,13 +17,10 @@ from stacks.keys import Keys
 from stacks.load import load, owner
 from stacks.resolve import Stack
 
-OBJECTS_BETWEEN_COLLECTIONS = 100_000
-"""At Python's own 700, a third of the program's time goes into looking at resources that live to its end anyway."""
-
 
 def main() -> None:
     """Build the stack that the engine runs, or refuse it before anything is registered."""
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    begin()
     stack = Stack(load(me := owner(pulumi.get_stack())), me)
     keys = Keys(stack)
     _obey(stack.manifests())
