@@ -36,6 +36,7 @@ def _prepare_pod(storage: Storage, prepare: ImagePrepare) -> Manifest:
     run_as = storage.spec.run_as
     return {
         **POD_DEFAULTS,
+        **storage.placement.manifest,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "restartPolicy": "Never",
         "securityContext": pod_security(run_as.uid, run_as.gid),

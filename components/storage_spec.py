@@ -10,6 +10,7 @@ from pydantic import Field, StrictBool
 from components import names
 from components.model import Model, Quantity, RunAs
 from components.prepare_spec import ImagePrepare
+from components.storage_placement import ANYWHERE, PlacementSpec, PodPlacement
 
 AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"]
 
@@ -24,6 +25,8 @@ class StorageSpec(Model):
     access_mode: AccessMode | None = None
     run_as: RunAs = RunAs()
     prepare: ImagePrepare | None = None
+    placement: PlacementSpec | None = None
+    """None: where the units run that mount it."""
     delete_with_stack: StrictBool = False
 
 
@@ -41,6 +44,7 @@ class Storage:
     access_mode: AccessMode
     bundle_image: str
     prepare_image: str | None
+    placement: PodPlacement = ANYWHERE
 
     @property
     def alias(self) -> str:

@@ -22,6 +22,7 @@ from stacks.pod_checks import pod_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
 from stacks.server_checks import server_of, server_problems
+from stacks.storage_checks import placement_problems, sharing_problems
 from stacks.tier_checks import tier_problems
 from stacks.unit_checks import unit_problems
 
@@ -129,9 +130,11 @@ def _namespace(view: View, tenant: str) -> Iterator[Problem]:
 
 def _storages(view: View, tenant: str) -> Iterator[Problem]:
     for name, storage in view.storages(tenant).items():
+        path = f"tenants.{tenant}.storages.{name}"
         if storage is not None and storage.prepare is not None:
-            path = f"tenants.{tenant}.storages.{name}.prepare.image"
-            yield from catalogue_problem(view.images, storage.prepare.image, path)
+            yield from catalogue_problem(view.images, storage.prepare.image, f"{path}.prepare.image")
+        if storage is not None and storage.placement is not None:
+            yield from placement_problems(f"{path}.placement", storage.placement, view.flavors, view.gpu_taints)
 
 
 def catalogue_problem(images: Iterable[str], image: str, path: str) -> Iterator[Problem]:
@@ -155,27 +158,13 @@ def _units(view: View, tenant: str) -> Iterator[Problem]:
         if unit.domain_suffix and unit.domain_suffix not in view.suffixes:
             known = ", ".join(view.suffixes)
             yield Problem(f"{path}.domainSuffix", f"{unit.domain_suffix!r} is none of the platform's suffixes: {known}")
-    yield from _shared_volumes(view, tenant, units, storages)
+    yield from sharing_problems(f"tenants.{tenant}.storages", storages, units, _access_mode(view))
     yield from _shared_hosts(view, tenant, units)
 
 
-def _shared_volumes(
-    view: View, tenant: str, units: Mapping[str, UnitSpec], storages: Mapping[str, StorageSpec | None]
-) -> Iterator[Problem]:
-    """Refuse a second unit on a volume that one node at a time can mount; readers count."""
-    default = str(_table(view.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
-    users: dict[str, list[str]] = {}
-    for name, unit in units.items():
-        for storage in dict.fromkeys(unit.storages):
-            users.setdefault(storage, []).append(name)
-    for storage, who in users.items():
-        spec = storages.get(storage)
-        if spec is not None and len(who) > 1 and (spec.access_mode or default) == "ReadWriteOnce":
-            yield Problem(
-                f"tenants.{tenant}.storages.{storage}",
-                f"is ReadWriteOnce, but units {', '.join(who)} mount it; one may, "
-                "or set accessMode to ReadWriteMany or ReadOnlyMany",
-            )
+def _access_mode(view: View) -> str:
+    """Give the access mode of a storage that says none."""
+    return str(_table(view.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
 
 
 def _shared_hosts(view: View, tenant: str, units: Mapping[str, UnitSpec]) -> Iterator[Problem]:

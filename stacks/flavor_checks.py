@@ -23,7 +23,10 @@ def flavor_problems(name: str, flavor: Flavor, gpu_taints: Collection[str]) -> I
     yield from _claim(path, flavor)
     yield from _beside(path, flavor)
     for index, toleration in enumerate(flavor.tolerations):
-        yield from _toleration(f"{path}.tolerations.{index}", flavor, toleration, gpu_taints)
+        at = f"{path}.tolerations.{index}"
+        if not flavor.devices:
+            yield Problem(at, "is for nodes with GPUs, and the flavor has none; remove it, so that they stay free")
+        yield from toleration_problems(at, toleration, gpu_taints)
 
 
 def _claim(path: str, flavor: Flavor) -> Iterator[Problem]:
@@ -43,7 +46,8 @@ def _beside(path: str, flavor: Flavor) -> Iterator[Problem]:
         yield Problem(f"{path}.resources", f"{', '.join(shares)}: a share of what? say how many GPUs in `gpus`")
 
 
-def _toleration(path: str, flavor: Flavor, said: TolerationSpec, gpu_taints: Collection[str]) -> Iterator[Problem]:
+def toleration_problems(path: str, said: TolerationSpec, gpu_taints: Collection[str]) -> Iterator[Problem]:
+    """Yield the problems of a toleration written at *path*: other taints than GPUs' keep tenants away for a reason."""
     if not is_gpu_domain(said.key) and said.key not in gpu_taints:
         known = ", ".join(sorted(gpu_taints)) or "none"
         yield Problem(
@@ -51,8 +55,6 @@ def _toleration(path: str, flavor: Flavor, said: TolerationSpec, gpu_taints: Col
             f"{said.key!r} is no taint of a GPU vendor's domain such as nvidia.com/gpu, and none of cluster.gpuTaints: "
             f"{known}",
         )
-    if not flavor.devices:
-        yield Problem(path, "is for nodes with GPUs, and the flavor has none; remove it, so that they stay free")
     if said.operator == "Exists" and said.value is not None:
         yield Problem(f"{path}.value", f"{said.value!r} counts with operator Equal only; Exists takes any value")
     if said.operator == "Equal" and said.value is None:

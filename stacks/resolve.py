@@ -12,6 +12,7 @@ from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
+from components.storage_placement import Consumer, pod_placement
 from components.storage_spec import Storage
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
 from components.tunnel import TierImages, Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
@@ -147,6 +148,8 @@ class Stack:
     def _storage(self, tenant: str, name: str) -> Storage:
         spec = self.config.tenants[tenant].storages[name]
         defaults = self.config.storage
+        access_mode = spec.access_mode or defaults.access_mode
+        one_node = access_mode == "ReadWriteOnce"
         return Storage(
             name=name,
             tenant=tenant,
@@ -154,10 +157,21 @@ class Stack:
             owner=self.owner,
             spec=spec,
             storage_class=spec.storage_class or defaults.storage_class,
-            access_mode=spec.access_mode or defaults.access_mode,
+            access_mode=access_mode,
+            placement=pod_placement(
+                spec.placement, self.config.flavors, self._consumers(tenant, name), one_node=one_node
+            ),
             bundle_image=self.config.images["bundle"],
             prepare_image=self._image(spec.prepare.image) if spec.prepare else None,
         )
+
+    def _consumers(self, tenant: str, storage: str) -> list[Consumer]:
+        units = self.config.tenants[tenant].units.items()
+        return [
+            Consumer(name, self.config.flavors[unit.flavor], unit.node_selector, unit.running)
+            for name, unit in units
+            if storage in unit.storages
+        ]
 
     def _unit(self, tenant: str, name: str) -> Unit:
         said, ssh = self.config.tenants[tenant], self.config.ssh

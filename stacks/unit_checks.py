@@ -106,17 +106,27 @@ def _mounted_storages(path: str, name: str, unit: UnitSpec, storages: Storages) 
             yield Problem(f"{path}.mounts", f"storage {storage!r} is none of the tenant's storages: {known}")
             continue
         spec = storages[storage]
-        if spec is not None and not _may_write(unit.run_as, spec.run_as):
+        if spec is not None and not _fits(unit.run_as, spec.run_as, writes=_writes(unit, storage)):
             yield Problem(
                 f"{path}.runAs",
                 f"unit {name} runs as {unit.run_as}, but storage {storage} is owned by {spec.run_as}; "
-                "give both the same runAs (root: the same gid), so that the unit can write what was prepared",
+                "give both the same runAs (root, and who only reads: the same gid), since each pod that mounts a volume"
+                " gives it to its own group",
             )
 
 
-def _may_write(unit: UnitRunAs, owner: RunAs) -> bool:
-    """Say whether a unit can write what *owner* has prepared; root without a capability is one of its group at most."""
-    return unit.gid == owner.gid and unit.uid in (owner.uid, 0)
+def _fits(unit: UnitRunAs, owner: RunAs, *, writes: bool) -> bool:
+    """Say whether a unit can use what *owner* has prepared; root without a capability is one of its group at most.
+
+    Who only reads needs the group all the same: its pod's fsGroup is what the kubelet makes the volume's.
+    """
+    return unit.gid == owner.gid and (not writes or unit.uid in (owner.uid, 0))
+
+
+def _writes(unit: UnitSpec, storage: str) -> bool:
+    """Say whether any of the unit's mounts of *storage* is writable."""
+    homes = unit.home is not None and unit.home.storage == storage
+    return homes or any(mount.storage == storage and not mount.read_only for mount in unit.mounts)
 
 
 def _repeated(values: Iterable[object]) -> list[object]:
