@@ -45,6 +45,21 @@ GATE_PORT = 9000
 GATE_METRICS_PORT = 9001
 """The gate answers Prometheus here, without TLS; no row of the table of flows opens it yet."""
 
+PROXY = "proxy"
+"""The proxy's Deployment, Service and pods."""
+
+PROXY_PORT = 8443
+"""The proxy takes browsers here, over TLS; its Service says 443."""
+
+PROXY_PLAIN_PORT = 8080
+"""The proxy sends those who come without TLS to https; its Service says 80."""
+
+PROXY_HEALTH_PORT = 8081
+"""The proxy tells the kubelet here that it runs, and Prometheus how much; no row of the table of flows opens it yet."""
+
+BROWSER_PORT = 5000
+"""A storage's browser answers the proxy here."""
+
 API_SERVER_PORTS = (443, 6443)
 """Where API servers answer: their Service, and those of most distributions at addresses of their own."""
 

@@ -51,7 +51,8 @@ class ConnectSpec(Model):
     port: Port = names.CONNECT_PORT
 
 
-def _drain(value: str) -> str:
+def drain_time(value: str) -> str:
+    """Take a duration that a drain of a node still waits for. Raises ValueError."""
     if seconds(value) > LONGEST_DRAIN:
         msg = "must be at most 1h: no drain of a node waits longer"
         raise ValueError(msg)
@@ -66,7 +67,7 @@ class FrpSpec(Model):
     connect: ConnectSpec
     service: ServiceSpec = ServiceSpec()
     replicas: Annotated[int, Field(ge=1, le=9)] = 2
-    drain: Annotated[Duration, AfterValidator(_drain)] = "5m"
+    drain: Annotated[Duration, AfterValidator(drain_time)] = "5m"
     """How long sessions may go on through a tunnel server that is being replaced."""
     limits: LimitsSpec = LimitsSpec()
     server: ServerSpec | None = None

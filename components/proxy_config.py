@@ -1,0 +1,224 @@
+"""Envoy's configuration, as JSON: never YAML, in which `n` and `y` would be words of their own.
+
+The listeners are static and the same for all tenants; virtual hosts and clusters come from files that `routes` writes
+(RDS and CDS), so that a change of them cuts nothing.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from components import names
+from components.proxy_answers import access_log, local_replies
+from components.proxy_filters import Config, early_mutations, http_filters, router, typed
+from components.proxy_spec import ProxyLimitsSpec
+
+ROUTES_DIR = "/run/routes"
+ROUTES_FILE, CLUSTERS_FILE = "routes.json", "clusters.json"
+"""What the container `routes` writes there, each as a DiscoveryResponse, replaced by renaming."""
+
+ROUTE_CONFIG = names.PROJECT
+"""Name of the one RouteConfiguration."""
+
+TLS_DIR = "/tls"
+SDS_FILE = "/config/sds.json"
+ADMIN_SOCKET = "/run/envoy/admin.sock"
+"""Envoy's administration may stop it and read its memory, so that it is no port at all."""
+
+CERTIFICATE = "proxy"
+"""Name of the certificate in the file of secrets."""
+
+HEADER_SECONDS = 10
+"""For a TLS handshake, and for the head of a request: nobody holds a place by being slow."""
+
+IDLE_SECONDS = 15 * 60
+"""A stream that nothing passes ends: a download that its client does not read, a WebSocket without a ping."""
+
+KEPT_SECONDS = 120
+"""A connection without a request."""
+
+BUFFER_BYTES = 64 * 1024
+"""Per connection: what a slow reader may keep in the proxy's memory."""
+
+STREAMS = 100
+"""At once in one connection of HTTP/2."""
+
+CONNECTION_WINDOW = 1024 * 1024
+"""Bytes on their way up in one connection of HTTP/2."""
+
+HEADERS_KB, HEADERS_COUNT = 32, 100
+"""Of a request; cookies of a notebook server fit many times."""
+
+HEAP_SHARE = 0.8
+"""Of the container's memory: beyond, connections are refused; threads and binary need the rest."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the proxy listens and what it reads."""
+
+    address: str = "0.0.0.0"  # noqa: S104 - in a pod of its own, behind walls
+    https: int = names.PROXY_PORT
+    plain: int = names.PROXY_PLAIN_PORT
+    health: int = names.PROXY_HEALTH_PORT
+    routes: str = ROUTES_DIR
+    sds: str = SDS_FILE
+    tls: str = TLS_DIR
+    admin: str = ADMIN_SOCKET
+
+
+def sds_json(places: Places | None = None) -> str:
+    """List the certificate, by the files that it lies in; they are read again when their folder's content is moved."""
+    folder = (places or Places()).tls
+    files = {"certificate_chain": {"filename": f"{folder}/tls.crt"}, "private_key": {"filename": f"{folder}/tls.key"}}
+    kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+    secret = {"@type": kind, "name": CERTIFICATE, "tls_certificate": {**files, "watched_directory": {"path": folder}}}
+    return json.dumps({"resources": [secret]}, indent=1) + "\n"
+
+
+def bootstrap(host: str, limits: ProxyLimitsSpec, memory: int, places: Places | None = None) -> Config:
+    """Configure the Envoy whose main host is *host*, and which has *memory* bytes."""
+    at = places or Places()
+    return {
+        "node": {"id": names.PROXY, "cluster": names.PROJECT},
+        "admin": {"address": {"pipe": {"path": at.admin, "mode": 0o600}}},
+        "static_resources": {
+            "listeners": [_https(host, limits, at), _plain(at), _health(at)],
+            "clusters": [_admin_cluster(at)],
+        },
+        "dynamic_resources": {"cds_config": _file(at.routes, CLUSTERS_FILE)},
+        "overload_manager": _overload(limits, memory),
+    }
+
+
+def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int) -> str:
+    """Write the configuration as the ConfigMap has it."""
+    return json.dumps(bootstrap(host, limits, memory), indent=1) + "\n"
+
+
+def _file(folder: str, name: str) -> Config:
+    """Watch the folder, not the file, which is another one after each renaming."""
+    source = {"path": f"{folder}/{name}", "watched_directory": {"path": folder}}
+    return {"resource_api_version": "V3", "path_config_source": source}
+
+
+def _listener(name: str, at: Places, port: int, chain: Config, **more: Any) -> Config:
+    address = {"socket_address": {"address": at.address, "port_value": port}}
+    limit = {"per_connection_buffer_limit_bytes": BUFFER_BYTES}
+    return {"name": name, "address": address, **limit, "filter_chains": [chain], **more}
+
+
+def _manager(prefix: str, **said: Any) -> Config:
+    kind = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
+    return {"filters": [typed("envoy.filters.network.http_connection_manager", kind, stat_prefix=prefix, **said)]}
+
+
+def _https(host: str, limits: ProxyLimitsSpec, at: Places) -> Config:
+    chain = {
+        **_manager(
+            names.PROXY,
+            rds={"route_config_name": ROUTE_CONFIG, "config_source": _file(at.routes, ROUTES_FILE)},
+            http_filters=http_filters(host, limits),
+            upgrade_configs=[{"upgrade_type": "websocket"}],
+            local_reply_config=local_replies(),
+            access_log=access_log(),
+            http2_protocol_options=_http2(),
+            strip_trailing_host_dot=True,
+            **_strict(),
+        ),
+        "transport_socket": _tls(at),
+        "transport_socket_connect_timeout": f"{HEADER_SECONDS}s",
+    }
+    return _listener("https", at, at.https, chain)
+
+
+def _strict() -> Config:
+    """Believe nothing that a client says of itself, and refuse what two readers of HTTP may read differently."""
+    return {
+        "use_remote_address": True,
+        "early_header_mutation_extensions": early_mutations(),
+        "normalize_path": False,
+        "merge_slashes": False,
+        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        "common_http_protocol_options": {
+            "headers_with_underscores_action": "REJECT_REQUEST",
+            "idle_timeout": f"{KEPT_SECONDS}s",
+            "max_headers_count": HEADERS_COUNT,
+        },
+        "max_request_headers_kb": HEADERS_KB,
+        "request_headers_timeout": f"{HEADER_SECONDS}s",
+        "stream_idle_timeout": f"{IDLE_SECONDS}s",
+        "server_name": names.PROJECT,
+    }
+
+
+def _http2() -> Config:
+    """Let WebSockets come by HTTP/2 as well (RFC 8441)."""
+    windows = {"initial_stream_window_size": 4 * BUFFER_BYTES, "initial_connection_window_size": CONNECTION_WINDOW}
+    return {"allow_connect": True, "max_concurrent_streams": STREAMS, **windows}
+
+
+def _tls(at: Places) -> Config:
+    source = {"path": at.sds, "watched_directory": {"path": at.sds.rpartition("/")[0]}}
+    certificate = {"name": CERTIFICATE, "sds_config": {"resource_api_version": "V3", "path_config_source": source}}
+    common = {
+        "alpn_protocols": ["h2", "http/1.1"],
+        "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},
+        "tls_certificate_sds_secret_configs": [certificate],
+    }
+    kind = "envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext"
+    return typed("envoy.transport_sockets.tls", kind, common_tls_context=common)
+
+
+def _plain(at: Places) -> Config:
+    """Send who comes without TLS to https, whatever the host: no password is asked for here."""
+    everything = {"match": {"prefix": "/"}, "redirect": {"https_redirect": True, "response_code": "PERMANENT_REDIRECT"}}
+    routes = {"name": "plain", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [everything]}]}
+    return _listener(
+        "plain", at, at.plain, _manager("plain", route_config=routes, http_filters=[router()], **_strict())
+    )
+
+
+def _health(at: Places) -> Config:
+    """Tell the kubelet, however many clients there are, and Prometheus."""
+    ready = typed(
+        "envoy.filters.http.health_check",
+        "envoy.extensions.filters.http.health_check.v3.HealthCheck",
+        pass_through_mode=False,
+        headers=[{"name": ":path", "string_match": {"exact": "/healthz"}}],
+    )
+    alive = {"match": {"path": "/livez"}, "direct_response": {"status": 200}}
+    told = {"cluster": "admin", "prefix_rewrite": "/stats/prometheus"}
+    metrics = {"match": {"path": "/metrics"}, "route": told}
+    routes = {"name": "health", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [alive, metrics]}]}
+    chain = _manager("health", route_config=routes, http_filters=[ready, router()])
+    return _listener("health", at, at.health, chain, ignore_global_conn_limit=True)
+
+
+def _admin_cluster(at: Places) -> Config:
+    endpoint = {"endpoint": {"address": {"pipe": {"path": at.admin}}}}
+    return {"name": "admin", "load_assignment": {"cluster_name": "admin", "endpoints": [{"lb_endpoints": [endpoint]}]}}
+
+
+def _overload(limits: ProxyLimitsSpec, memory: int) -> Config:
+    """Refuse connections before the kernel ends the process, and with it every download."""
+    heap = typed(
+        "envoy.resource_monitors.fixed_heap",
+        "envoy.extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig",
+        max_heap_size_bytes=int(memory * HEAP_SHARE),
+    )
+    connections = typed(
+        "envoy.resource_monitors.global_downstream_max_connections",
+        "envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+        max_active_downstream_connections=limits.connections,
+    )
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [heap, connections],
+        "actions": [_action("shrink_heap", 0.85), _action("stop_accepting_requests", 0.95)],
+    }
+
+
+def _action(name: str, share: float) -> Config:
+    trigger = {"name": "envoy.resource_monitors.fixed_heap", "threshold": {"value": share}}
+    return {"name": f"envoy.overload_actions.{name}", "triggers": [trigger]}

@@ -1,0 +1,150 @@
+"""What the proxy does to every request and answer beyond Envoy's own filters: one short program in Lua.
+
+It reads no body and knows no secret. The kind of an origin is in its name alone, so that a host that exists and one
+that does not get the same answers: `<namespace>.B` is a tenant's index, `<storage>--<namespace>.B` a storage,
+`<port>--<unit>--<namespace>.B` a port of a unit.
+"""
+
+from components import names
+
+METADATA = names.PROJECT
+"""Namespace of what the program notes about a request, for its own second half and the access log."""
+
+FILES_CSP = (
+    "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; font-src 'self' data:; "
+    "style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+)
+"""For what a tenant wrote: it is shown and runs nothing, not even with the rights of its own origin."""
+
+PAGES_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+"""For the pages of dufs itself: its own script, and frames in which it shows a file, which are sandboxed."""
+
+PLAIN_CSP = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+"""For pages without a script: refusals, and a tenant's index."""
+
+HSTS = "max-age=31536000"
+
+LABEL_LENGTH = 63
+"""Of one label of a host name; a longer one exists nowhere."""
+
+_HEAD = """\
+local HOST, FILES, PAGES, PLAIN = "{host}", "{files}", "{pages}", "{plain}"
+local HSTS, NOTES, LABEL = "{hsts}", "{notes}", {label}
+"""
+
+_PROGRAM = """
+local SAFE = {GET = true, HEAD = true, OPTIONS = true, PROPFIND = true}
+
+local function without_port(authority)
+  return (authority:lower():gsub(":%d+$", ""))
+end
+
+-- A path that two readers may read differently is refused: then nobody needs to guess what comes upstream.
+local function ambiguous(path)
+  local plain = path:gsub("%%2[eE]", ".")
+  local lower = plain:lower()
+  return path:sub(1, 1) ~= "/" or plain:find("//", 1, true) or plain:find("\\\\", 1, true) or
+    (plain .. "/"):find("/%.%.?/") or lower:find("%%2f") or lower:find("%%5c") or lower:find("%%00")
+end
+
+-- A page of another origin may link here; it may change nothing and open no socket with its visitor's password.
+local function forged(headers, authority)
+  local origin = headers:get("origin")
+  if origin == nil or (SAFE[headers:get(":method")] and headers:get("upgrade") == nil) then
+    return false
+  end
+  return origin:lower():gsub(":443$", "") ~= ("https://" .. authority:lower()):gsub(":443$", "")
+end
+
+local function kind_of(label)
+  local _, joints = label:gsub("%-%-", "")
+  return ({[0] = "index", [1] = "storage", [2] = "port"})[joints] or "none"
+end
+
+local function answer_main(handle, path, bare, authority)
+  if bare == "/healthz" then
+    return handle:respond({[":status"] = "200", ["content-type"] = "text/plain"}, "ok\\n")
+  end
+  local namespace, storage, rest = bare:match("^/storage/([a-z0-9-]+)/([a-z0-9-]+)(.*)$")
+  local label = (storage or "") .. "--" .. (namespace or "")
+  if namespace == nil or not (rest == "" or rest:sub(1, 1) == "/") or #label > LABEL then
+    return handle:respond({[":status"] = "404"}, "")
+  end
+  local location = "https://" .. label .. "." .. authority:lower() .. path
+  handle:respond({[":status"] = "308", location = location}, "")
+end
+
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  local path, authority = headers:get(":path") or "", headers:get(":authority") or ""
+  local bare, host = path:match("^[^?]*"), without_port(authority)
+  if ambiguous(bare) then
+    return handle:respond({[":status"] = "400"}, "")
+  end
+  if host == HOST then
+    return answer_main(handle, path, bare, authority)
+  end
+  local label = host:sub(-#HOST - 1) == "." .. HOST and host:sub(1, -#HOST - 2) or "-"
+  local notes = handle:streamInfo():dynamicMetadata()
+  notes:set(NOTES, "kind", kind_of(label))
+  notes:set(NOTES, "namespace", label:match("^.*%-%-(.+)$") or label)
+  if forged(headers, authority) then
+    return handle:respond({[":status"] = "403"}, "")
+  end
+  -- dufs would read every one of several ranges into its memory; a server may always send the whole
+  if kind_of(label) == "storage" and (headers:get("range") or ""):find(",", 1, true) then
+    headers:remove("range")
+  end
+end
+
+local function without_domains(headers)
+  local kept = {}
+  for index = 0, headers:getNumValues("set-cookie") - 1 do
+    kept[#kept + 1] = headers:getAtIndex("set-cookie", index):gsub(";%s*[dD][oO][mM][aA][iI][nN]%s*=[^;]*", "")
+  end
+  headers:remove("set-cookie")
+  for _, cookie in ipairs(kept) do
+    headers:add("set-cookie", cookie)
+  end
+end
+
+-- dufs says Content-Disposition of what a tenant wrote, and of none of its own pages
+local function is_page(headers)
+  return headers:get(":status") == "200" and headers:get("content-disposition") == nil and
+    (headers:get("content-type") or ""):find("^text/html") ~= nil
+end
+
+local function add_default(headers, name, value)
+  if headers:get(name) == nil then
+    headers:add(name, value)
+  end
+end
+
+function envoy_on_response(handle)
+  local headers = handle:headers()
+  local notes = handle:streamInfo():dynamicMetadata():get(NOTES) or {}
+  headers:replace("strict-transport-security", HSTS)
+  if notes.kind == "port" then
+    without_domains(headers)
+    return add_default(headers, "referrer-policy", "same-origin")
+  end
+  headers:replace("x-content-type-options", "nosniff")
+  headers:replace("referrer-policy", "no-referrer")
+  headers:replace("cross-origin-resource-policy", "same-origin")
+  if notes.kind == "storage" then
+    headers:remove("set-cookie")
+    headers:replace("content-security-policy", is_page(headers) and PAGES or FILES)
+  else
+    add_default(headers, "content-security-policy", PLAIN)
+  end
+end
+"""
+
+
+def rules(host: str) -> str:
+    """Give the program of the proxy whose main host is *host*."""
+    known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP}
+    return _HEAD.format(**known, hsts=HSTS, notes=METADATA, label=LABEL_LENGTH) + _PROGRAM

@@ -1,0 +1,68 @@
+"""What a stack file says of the proxy: `gpu-runtime:platform.browser`."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from components.model import Host, Model, Port
+from components.tunnel import ServiceSpec, drain_time
+from components.unit_spec import Duration
+
+HOST_LENGTH = 253 - 64
+"""So that one label more still is a host name."""
+
+
+class ProxyLimitsSpec(Model):
+    """What one pod of the proxy takes; there are two."""
+
+    per_source: Annotated[int, Field(ge=1, le=100_000)] = 100
+    """Requests a second from one IPv4 address, or one /64 of IPv6, and three times that at once."""
+    per_origin: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    """Requests a second to one storage, port or index, of all who may come in."""
+    connections: Annotated[int, Field(ge=1, le=20_000)] = 4096
+    """Open at once, of all clients."""
+
+
+class DerivedTls(Model):
+    """A certificate of the stack's own authority, which clients must be told to trust."""
+
+    kind: Literal["derived"]
+
+
+class SecretTls(Model):
+    """A wildcard certificate that somebody else keeps fresh."""
+
+    kind: Literal["secret"]
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    """A Secret of type kubernetes.io/tls in the namespace gpu-runtime, for <host> and *.<host>."""
+
+
+class IssuerRef(Model):
+    """An issuer of cert-manager."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253)]
+    kind: Literal["ClusterIssuer", "Issuer"] = "ClusterIssuer"
+
+
+class CertManagerTls(Model):
+    """A wildcard certificate that cert-manager gets and keeps fresh; a wildcard needs an issuer that proves by DNS."""
+
+    kind: Literal["certManager"]
+    issuer: IssuerRef
+
+
+Tls = Annotated[DerivedTls | SecretTls | CertManagerTls, Field(discriminator="kind")]
+
+
+class BrowserSpec(Model):
+    """The proxy in front of browsers and web ports."""
+
+    host: Annotated[Host, Field(max_length=HOST_LENGTH)]
+    """The main host; every storage and port has a host of its own, one label below it."""
+    port: Port = 443
+    """Where clients connect, as addresses show it."""
+    service: ServiceSpec = ServiceSpec()
+    tls: Tls = DerivedTls(kind="derived")
+    limits: ProxyLimitsSpec = ProxyLimitsSpec()
+    drain: Annotated[Duration, AfterValidator(drain_time)] = "15m"
+    """How long downloads may go on through a pod that is being replaced."""
