@@ -127,13 +127,13 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         return self._sign(builder.add_extension(usage, critical=True))
 
-    def server(self, host: str) -> tuple[str, str]:
-        """Give certificate and private key, both PEM, of the server that answers as *host*."""
+    def server(self, host: str, *more: str) -> tuple[str, str]:
+        """Give certificate and private key, both PEM, of the server that answers as *host*, and as *more*."""
         key = self._key(f"server/{host}")
         builder = self._builder(host, key.public_key(), f"server/{host}")
         builder = (
             builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in (host, *more)]), critical=False)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         )
         private = key.private_bytes(

@@ -85,6 +85,8 @@ def _said(rules: Iterable[PortRule]) -> Ports:
 WORKLOADS = ("prepare", "probe", "unit")
 """Components of a tenant that run a program with a network; whatever else a namespace holds has none."""
 
+SHOW = "show the files of a storage to who signed in"
+
 ANNOUNCE = "a unit announces its host, and its sessions come back that way"
 
 
@@ -97,6 +99,9 @@ def _match(*components: str) -> Manifest:
 
 FRPS = Pods("frps", "tunnel servers", names.PLATFORM_NAMESPACE, _match("frps"))
 GATE = Pods("gate", "gate", names.PLATFORM_NAMESPACE, _match("gate"))
+
+
+PROXY = Pods("proxy", "proxy", names.PLATFORM_NAMESPACE, _match(names.PROXY))
 
 
 def workloads(namespace: str | None) -> Pods:
@@ -112,6 +117,11 @@ def units(namespace: str | None) -> Pods:
 def unit(namespace: str, name: str) -> Pods:
     """Give one unit."""
     return Pods(names.unit(name), "units", namespace, {"matchLabels": names.selector("unit", name)})
+
+
+def browsers(namespace: str | None) -> Pods:
+    """Give the browsers of a tenant's storages."""
+    return Pods("browsers", "browsers", namespace, _match("browser"))
 
 
 def dns_pods(dns: DnsSpec) -> Pods:
@@ -139,6 +149,25 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec, api: ApiServers) 
         Flow(FRPS, GATE, tcp(names.GATE_PORT), "ask whether a client may announce a host"),
         Flow(GATE, _api_servers(api), tcp(*api.ports), "see which units there are"),
     ]
+
+
+def proxy_flows(source_ranges: Sequence[str], api: ApiServers) -> list[Flow]:
+    """Give the rows of the proxy's pods; *source_ranges* are those of clients, none for everybody."""
+    blocks = tuple(ranges.Block(cidr) for cidr in source_ranges)
+    clients = Addresses("clients of the said ranges", blocks) if blocks else Anybody("clients")
+    return [
+        Flow(clients, PROXY, tcp(names.PROXY_PORT, names.PROXY_PLAIN_PORT), "browsers: HTTPS, and the way to it"),
+        Flow(PROXY, browsers(None), tcp(names.BROWSER_PORT), SHOW),
+        Flow(
+            PROXY, units(None), (), "`expose: web`: the unit's own wall says which ports, of stacks admitted here too"
+        ),
+        Flow(PROXY, _api_servers(api), tcp(*api.ports), "see which storages and ports there are"),
+    ]
+
+
+def browser_flows(namespace: str) -> list[Flow]:
+    """Give the rows of the browsers of a tenant: they answer, and begin nothing."""
+    return [Flow(PROXY, browsers(namespace), tcp(names.BROWSER_PORT), SHOW)]
 
 
 def _api_servers(api: ApiServers) -> Addresses:
@@ -183,13 +212,16 @@ def external_tunnel(address: str, port: int) -> Tunnel:
     return Tunnel(Addresses("the tunnel server outside", (ranges.Block(ranges.host(address)),), named=True), port)
 
 
-def unit_flows(namespace: str, name: str, tunnel: Tunnel | None, exposed: Iterable[int]) -> list[Flow]:
-    """Give the rows of one unit: *tunnel* is where it announces its host, *exposed* are what its tenant calls."""
-    me, ports = unit(namespace, name), tcp(*exposed)
+def unit_flows(
+    namespace: str, name: str, tunnel: Tunnel | None, exposed: Iterable[int], web: Iterable[int] = ()
+) -> list[Flow]:
+    """Give the rows of one unit: where it announces its host, what its tenant calls, and what the proxy leads to."""
+    me, ports, shown = unit(namespace, name), tcp(*exposed), tcp(*web)
     callers = replace(units(namespace), name=f"{names.unit(name)}.callers")  # a dot: no unit has one in its name
     return [
         *([Flow(me, tunnel.servers, tcp(tunnel.port), ANNOUNCE)] if tunnel else []),
         *([Flow(callers, me, ports, "`expose: tenant`: units of one tenant call each other")] if ports else []),
+        *([Flow(PROXY, me, shown, "`expose: web`: who signed in sees it")] if shown else []),
     ]
 
 

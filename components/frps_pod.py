@@ -6,6 +6,7 @@ from components import names, platform
 from components.bundle import mount
 from components.entrance import companion_container, entrance_container
 from components.entrance_config import GRACE_SECONDS
+from components.entry import spread
 from components.frp_config import PKI_DIR
 from components.kube import SKIP_AWAIT, metadata
 from components.model import Manifest, requirements
@@ -48,7 +49,7 @@ def server_manifests(
         fingerprint,
         initContainers=[_frps(images["frp"]), companion_container(images["entrance"], name)],
         terminationGracePeriodSeconds=drain + GRACE_SECONDS + END_SECONDS,
-        topologySpreadConstraints=[_spread()],
+        topologySpreadConstraints=[spread(FRPS)],
     )
     # a unit has one client per server: beside the old pod a new one would wait for clients in vain
     made["spec"]["strategy"] = {"type": "Recreate"}
@@ -73,16 +74,6 @@ def _frps(image: str) -> Manifest:
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("config", CONFIG_DIR, read_only=True), mount("pki", PKI_DIR, read_only=True)],
-    }
-
-
-def _spread() -> Manifest:
-    """Keep servers on different nodes where there are some, so that one node's end is one server's."""
-    return {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": names.component_selector(FRPS)},
     }
 
 

@@ -15,7 +15,9 @@ WORDS = {
     401: "sign in",
     403: "forbidden",
     404: "not found",
+    405: "method not allowed",
     408: "request timeout",
+    411: "a length is needed",
     413: "too large",
     426: "HTTP/1.1 or newer is needed",
     429: "too many requests",
@@ -67,7 +69,7 @@ def local_replies() -> dict[str, Any]:
     failed = {"and_filter": {"filters": [_status(503), unreached]}}
     mappers = [{"filter": failed, "status_code": 502, "body": _body(502)}]
     mappers += [{"filter": _status(code), "body": _body(code), **_more(code)} for code in WORDS]
-    return {"mappers": mappers, "body_format": {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}}}
+    return {"mappers": mappers}
 
 
 def _status(code: int) -> dict[str, Any]:

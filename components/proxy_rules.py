@@ -22,7 +22,10 @@ PAGES_CSP = (
 )
 """For the pages of dufs itself: its own script, and frames in which it shows a file, which are sandboxed."""
 
-PLAIN_CSP = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+PLAIN_CSP = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'"
+)
 """For pages without a script: refusals, and a tenant's index."""
 
 HSTS = "max-age=31536000"

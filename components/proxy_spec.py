@@ -2,11 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
+from components.entry import Drain, ServiceSpec
 from components.model import Host, Model, Port
-from components.tunnel import ServiceSpec, drain_time
-from components.unit_spec import Duration
 
 HOST_LENGTH = 253 - 64
 """So that one label more still is a host name."""
@@ -54,7 +53,7 @@ class CertManagerTls(Model):
 Tls = Annotated[DerivedTls | SecretTls | CertManagerTls, Field(discriminator="kind")]
 
 
-class BrowserSpec(Model):
+class ProxySpec(Model):
     """The proxy in front of browsers and web ports."""
 
     host: Annotated[Host, Field(max_length=HOST_LENGTH)]
@@ -64,5 +63,5 @@ class BrowserSpec(Model):
     service: ServiceSpec = ServiceSpec()
     tls: Tls = DerivedTls(kind="derived")
     limits: ProxyLimitsSpec = ProxyLimitsSpec()
-    drain: Annotated[Duration, AfterValidator(drain_time)] = "15m"
+    drain: Drain = "15m"
     """How long downloads may go on through a pod that is being replaced."""

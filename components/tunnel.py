@@ -5,27 +5,25 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pulumi
-from pydantic import AfterValidator, Field, StrictBool
+from pydantic import Field, StrictBool
 
 from components import gate, names, platform, walls
 from components.derive import fingerprint
 from components.dns import DnsSpec
 from components.entrance import CONFIG_FILE, SERVERS_FILE, servers_json
 from components.entrance_config import LimitsSpec, haproxy_cfg
+from components.entry import Drain, ServiceSpec, entry_service
 from components.flows import ApiServers, Flow, platform_flows
 from components.frp_config import frps_toml
 from components.frps_pod import FRPS, server_manifests
-from components.kube import SKIP_AWAIT, metadata, register
-from components.model import Cidr, Host, Manifest, Model, Port
+from components.kube import metadata, register
+from components.model import Host, Manifest, Model, Port
 from components.roll import say_roll
 from components.tunnel_server import ServerSpec
-from components.unit_spec import Duration, seconds
+from components.unit_spec import seconds
 
 ENTRANCE = "ssh"
 """The Service that clients reach."""
-
-LONGEST_DRAIN = 3600
-"""Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
 
 START_SECONDS = 300
 """For a tunnel server to be ready, beside its drain; `up` gives up after both."""
@@ -34,29 +32,11 @@ SERVER_NAME = f"{FRPS}.{names.PLATFORM_NAMESPACE}"
 """What every tunnel server proves to be; tunnel clients verify it."""
 
 
-class ServiceSpec(Model):
-    """The entrance of SSH, never shared with browsers."""
-
-    type: Literal["LoadBalancer", "NodePort", "ClusterIP"] = "LoadBalancer"
-    annotations: dict[str, str] = Field(default={})
-    node_port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    source_ranges: tuple[Cidr, ...] = ()
-    external_traffic_policy: Literal["Local", "Cluster"] = "Local"
-
-
 class ConnectSpec(Model):
     """Where clients connect."""
 
     host: Host
     port: Port = names.CONNECT_PORT
-
-
-def drain_time(value: str) -> str:
-    """Take a duration that a drain of a node still waits for. Raises ValueError."""
-    if seconds(value) > LONGEST_DRAIN:
-        msg = "must be at most 1h: no drain of a node waits longer"
-        raise ValueError(msg)
-    return value
 
 
 class FrpSpec(Model):
@@ -67,7 +47,7 @@ class FrpSpec(Model):
     connect: ConnectSpec
     service: ServiceSpec = ServiceSpec()
     replicas: Annotated[int, Field(ge=1, le=9)] = 2
-    drain: Annotated[Duration, AfterValidator(drain_time)] = "5m"
+    drain: Drain = "5m"
     """How long sessions may go on through a tunnel server that is being replaced."""
     limits: LimitsSpec = LimitsSpec()
     server: ServerSpec | None = None
@@ -138,7 +118,9 @@ def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets) -> dict[str, Manife
         "frps-config": _config(tunnel),
         "frps-secret": platform.secret(owner, FRPS, secrets.frps),
         "frps-budget": platform.budget(owner, FRPS),
-        "entrance": _entrance(tunnel),
+        "entrance": entry_service(
+            platform.labels(owner, FRPS, ENTRANCE), FRPS, tunnel.spec.service, (("connect", names.CONNECT_PORT),)
+        ),
         **gate.gate_manifests((owner, *tunnel.admits), tunnel.images.gate, secrets.gate, secrets.gate_fingerprint),
         **_servers(tunnel, secrets.frps_fingerprint),
     }
@@ -178,22 +160,6 @@ def _servers(tunnel: Tunnel, secrets: str) -> dict[str, Manifest]:
         worn = platform.labels(tunnel.owner, FRPS, name)
         made[name], made[f"{name}-service"] = server_manifests(worn, images, seconds(tunnel.spec.drain), read)
     return made
-
-
-def _entrance(tunnel: Tunnel) -> Manifest:
-    """Build the one Service that clients reach; every tunnel server answers behind it."""
-    said = tunnel.spec.service
-    port: Manifest = {"name": "connect", "port": names.CONNECT_PORT, "targetPort": "connect", "protocol": "TCP"}
-    if said.node_port is not None:
-        port["nodePort"] = said.node_port
-    spec: Manifest = {"type": said.type, "selector": names.component_selector(FRPS), "ports": [port]}
-    if said.type != "ClusterIP":
-        spec["externalTrafficPolicy"] = said.external_traffic_policy
-    if said.type == "LoadBalancer" and said.source_ranges:
-        spec["loadBalancerSourceRanges"] = list(said.source_ranges)
-    worn = platform.labels(tunnel.owner, FRPS, ENTRANCE)
-    meta = metadata(ENTRANCE, names.PLATFORM_NAMESPACE, worn, {**SKIP_AWAIT, **said.annotations})
-    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
 class TunnelTier(pulumi.ComponentResource):

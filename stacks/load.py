@@ -7,9 +7,9 @@ from typing import Any
 import pulumi
 from pulumi.runtime import config as engine
 
+from components.entry import ServiceSpec
 from components.model import NAME_LENGTH, NAME_PATTERN
 from components.names import PROJECT
-from components.tunnel import ServiceSpec
 from stacks import handover
 from stacks.cross_checks import cross_problems
 from stacks.egress_checks import cautions as range_cautions

@@ -15,12 +15,13 @@ ALLOWED = {
     "services/entrance": {"entrance"},
     "services/gate": {"gate"},
     "services/probe": {"probe"},
+    "services/proxy": {"proxy"},
     "services/status": {"status"},
     "services/tunnel": {"tunnel"},
 }
 """Folder to the parts of ours that it may import; only the program itself sees all of them."""
 
-OURS = ("components", "stacks", "policy", "services", "entrance", "gate", "probe", "status", "tunnel", "tools")
+OURS = ("components", "stacks", "policy", "services", "entrance", "gate", "probe", "proxy", "status", "tunnel", "tools")
 
 LONGEST_FILE = 260
 LONGEST_FUNCTION = 60

@@ -7,13 +7,14 @@ import pytest
 
 from components.dns import DnsSpec
 from components.egress import Egress
+from components.entry import ServiceSpec
 from components.flows import ApiServers
 from components.gpu_storage import storage_manifests
 from components.model import RunAs
 from components.prepare_spec import ImagePrepare
 from components.storage_spec import Storage, StorageSpec
 from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
-from components.tunnel import ConnectSpec, FrpSpec, ServiceSpec, TierImages, Tunnel, TunnelSecrets, tunnel_manifests
+from components.tunnel import ConnectSpec, FrpSpec, TierImages, Tunnel, TunnelSecrets, tunnel_manifests
 from tests.conftest import Golden
 from tests.stack_files import image
 

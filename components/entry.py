@@ -1,0 +1,66 @@
+"""What the platform's entrances share: that of SSH and that of browsers, which have a Service each."""
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from components import names
+from components.kube import SKIP_AWAIT, metadata
+from components.model import Cidr, Manifest, Model
+from components.unit_spec import Duration, seconds
+
+LONGEST_DRAIN = 3600
+"""Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
+
+
+class ServiceSpec(Model):
+    """One entrance; that of SSH is never shared with browsers."""
+
+    type: Literal["LoadBalancer", "NodePort", "ClusterIP"] = "LoadBalancer"
+    annotations: dict[str, str] = Field(default={})
+    node_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    source_ranges: tuple[Cidr, ...] = ()
+    external_traffic_policy: Literal["Local", "Cluster"] = "Local"
+
+
+def _drain(value: str) -> str:
+    if seconds(value) > LONGEST_DRAIN:
+        msg = "must be at most 1h: no drain of a node waits longer"
+        raise ValueError(msg)
+    return value
+
+
+Drain = Annotated[Duration, AfterValidator(_drain)]
+"""How long what goes through a pod may go on while it is being replaced."""
+
+
+def entry_service(
+    worn: names.Labels, component: str, said: ServiceSpec, ports: tuple[tuple[str, int], ...]
+) -> Manifest:
+    """Build the one Service of *component* that clients reach; *ports*, names to numbers, are names in the pod, too.
+
+    A node port that is said is that of the first.
+    """
+    listed: list[Manifest] = [
+        {"name": name, "port": port, "targetPort": name, "protocol": "TCP"} for name, port in ports
+    ]
+    if said.node_port is not None:
+        listed[0]["nodePort"] = said.node_port
+    spec: Manifest = {"type": said.type, "selector": names.component_selector(component), "ports": listed}
+    if said.type != "ClusterIP":
+        spec["externalTrafficPolicy"] = said.external_traffic_policy
+    if said.type == "LoadBalancer" and said.source_ranges:
+        spec["loadBalancerSourceRanges"] = list(said.source_ranges)
+    name = worn["app.kubernetes.io/instance"]
+    meta = metadata(name, names.PLATFORM_NAMESPACE, worn, {**SKIP_AWAIT, **said.annotations})
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def spread(component: str) -> Manifest:
+    """Keep pods of *component* on different nodes where there are some, so that one node's end is one pod's."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": names.component_selector(component)},
+    }
