@@ -1,8 +1,9 @@
-"""A storage: one volume that outlives its stack, and the job that fills it once."""
+"""A storage: one volume that outlives its stack, the job that fills it once, and the browser that shows it."""
 
 import pulumi
 
 from components import names
+from components.browser import browser_manifests
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
 from components.prepare import prepare_job
@@ -11,6 +12,10 @@ from components.storage_spec import Storage
 
 def storage_manifests(storage: Storage) -> dict[str, Manifest]:
     """Build the objects of a storage."""
+    return {**_data(storage), **browser_manifests(storage)}
+
+
+def _data(storage: Storage) -> dict[str, Manifest]:
     claim = {"claim": _claim(storage)}
     return claim if storage.spec.prepare is None else {**claim, "prepare": prepare_job(storage, storage.spec.prepare)}
 
@@ -45,6 +50,8 @@ class GPUStorage(pulumi.ComponentResource):
             delete_before_replace=True,
             ignore_changes=["spec"],  # what the user says is in the name; a new bundle is no reason to run again
         )
-        register(storage.alias, storage_manifests(storage), parent=self, options={"claim": keep, "prepare": wait})
+        data = register(storage.alias, _data(storage), parent=self, options={"claim": keep, "prepare": wait})
+        # nobody sees a volume that is half filled
+        register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
         self.claim = names.claim(storage.name)
         self.register_outputs({"claim": self.claim})

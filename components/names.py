@@ -15,6 +15,12 @@ FLAVOR_LABEL = f"{PROJECT}/flavor"
 HOST_ANNOTATION = f"{PROJECT}/host"
 """On a unit's Service: the host that the unit may announce; too long for a label."""
 
+SIZE_ANNOTATION = f"{PROJECT}/size"
+"""On a browser's Service: the size of its storage, as the claim has it."""
+
+UPLOAD_ANNOTATION = f"{PROJECT}/upload"
+"""On a browser's Service that takes uploads: the most bytes of one request; without it, nothing is written."""
+
 SSHD_PORT = 2222
 """sshd inside a unit: unprivileged, so above 1024."""
 
@@ -148,6 +154,16 @@ def unit_claim(name: str, digest: str) -> str:
 def claim(storage: str) -> str:
     """Name the volume claim of a storage."""
     return f"storage-{storage}"
+
+
+def browser(storage: str) -> str:
+    """Name the Deployment and the Service of a storage's browser."""
+    return f"browser-{storage}"
+
+
+def browser_path(namespace: str, storage: str) -> str:
+    """Give the path below which a storage's files are, on every host and in the browser itself."""
+    return f"/storage/{namespace}/{storage}"
 
 
 def prepare_job(storage: str, digest: str) -> str:

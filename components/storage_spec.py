@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, StrictBool
 
 from components import names
+from components.browser_spec import Browser
 from components.model import Model, Quantity, RunAs
 from components.prepare_spec import ImagePrepare
 from components.storage_placement import ANYWHERE, PlacementSpec, PodPlacement
@@ -27,6 +28,7 @@ class StorageSpec(Model):
     prepare: ImagePrepare | None = None
     placement: PlacementSpec | None = None
     """None: where the units run that mount it."""
+    browser: Browser = None
     delete_with_stack: StrictBool = False
 
 
@@ -45,6 +47,7 @@ class Storage:
     bundle_image: str
     prepare_image: str | None
     placement: PodPlacement = ANYWHERE
+    browser_image: str | None = None
 
     @property
     def alias(self) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from components import names
+from components.browser import REQUESTS
 from components.flavor import Flavor
 from components.landing import requests_beside
 from components.model import NAME_PATTERN, quantity
@@ -14,6 +15,7 @@ from components.prepare_spec import ImagePrepare
 from components.storage_spec import StorageSpec
 from components.tenant import QuotaSpec
 from components.unit_spec import UnitSpec
+from stacks.browser_checks import browser_image_problems, browser_problems
 from stacks.egress_checks import egress_problems
 from stacks.flavor_checks import flavor_problems, gpu_taint_problems
 from stacks.handover_checks import handover_problems
@@ -72,6 +74,16 @@ class View:
         """Give every storage that *tenant* declares; None where it is itself refused."""
         return {name: valid(StorageSpec, raw) for name, raw in _table(self.tenants[tenant].get("storages")).items()}
 
+    @cached_property
+    def all_storages(self) -> dict[str, StorageSpec | None]:
+        """Give every storage of the stack by ``<storage>.<tenant>``."""
+        return {f"{name}.{tenant}": spec for tenant in self.tenants for name, spec in self.storages(tenant).items()}
+
+    @property
+    def access_mode(self) -> str:
+        """Give the access mode of a storage that says none."""
+        return str(_table(self.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
+
     def units(self, tenant: str) -> dict[str, UnitSpec]:
         """Give the sound units of *tenant*."""
         found = {name: valid(UnitSpec, raw) for name, raw in _table(self.tenants[tenant].get("units")).items()}
@@ -87,6 +99,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     view = View(raw)
     yield from _secret(raw)
     yield from _platform_images(view)
+    yield from browser_image_problems(view.images, view.all_storages)
     yield from gpu_taint_problems(view.gpu_taints)
     for name, flavor in view.flavors.items():
         yield from flavor_problems(name, flavor, view.gpu_taints) if flavor else ()
@@ -97,6 +110,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     for tenant in view.tenants:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)
+        yield from _browsers(view, tenant)
         yield from _units(view, tenant)
         yield from _quota(view, tenant)
 
@@ -137,6 +151,13 @@ def _storages(view: View, tenant: str) -> Iterator[Problem]:
             yield from placement_problems(f"{path}.placement", storage.placement, view.flavors, view.gpu_taints)
 
 
+def _browsers(view: View, tenant: str) -> Iterator[Problem]:
+    for name, storage in view.storages(tenant).items():
+        if storage is not None:
+            mode = storage.access_mode or view.access_mode
+            yield from browser_problems(f"tenants.{tenant}.storages.{name}", storage, mode)
+
+
 def catalogue_problem(images: Iterable[str], image: str, path: str) -> Iterator[Problem]:
     """Refuse a bare name that the catalogue does not have."""
     if NAME_PATTERN.fullmatch(image) and image not in images:
@@ -158,13 +179,8 @@ def _units(view: View, tenant: str) -> Iterator[Problem]:
         if unit.domain_suffix and unit.domain_suffix not in view.suffixes:
             known = ", ".join(view.suffixes)
             yield Problem(f"{path}.domainSuffix", f"{unit.domain_suffix!r} is none of the platform's suffixes: {known}")
-    yield from sharing_problems(f"tenants.{tenant}.storages", storages, units, _access_mode(view))
+    yield from sharing_problems(f"tenants.{tenant}.storages", storages, units, view.access_mode)
     yield from _shared_hosts(view, tenant, units)
-
-
-def _access_mode(view: View) -> str:
-    """Give the access mode of a storage that says none."""
-    return str(_table(view.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
 
 
 def _shared_hosts(view: View, tenant: str, units: Mapping[str, UnitSpec]) -> Iterator[Problem]:
@@ -181,7 +197,7 @@ def _shared_hosts(view: View, tenant: str, units: Mapping[str, UnitSpec]) -> Ite
 
 
 def _quota(view: View, tenant: str) -> Iterator[Problem]:
-    """Compare the quota with what the running units request, and the largest prepare beside them."""
+    """Compare the quota with what running units and browsers request, and the largest prepare beside them."""
     quota = valid(QuotaSpec, view.tenants[tenant].get("quota", {}))
     if quota is None:
         return
@@ -198,8 +214,9 @@ def _quota(view: View, tenant: str) -> Iterator[Problem]:
 def _wanted(view: View, tenant: str) -> dict[str, Decimal]:
     units = [unit for unit in view.units(tenant).values() if unit.running]
     flavors = [flavor for unit in units if (flavor := view.flavors.get(unit.flavor))]
-    beside = [requests_beside(unit.ssh.mode if unit.ssh else None, held=unit.hold is not None) for unit in units]
     storages = [storage for storage in view.storages(tenant).values() if storage]
+    beside = [requests_beside(unit.ssh.mode if unit.ssh else None, held=unit.hold is not None) for unit in units]
+    beside += [{what: quantity(amount) for what, amount in REQUESTS.items()} for one in storages if one.browser]
     prepares = [storage.prepare for storage in storages if storage.prepare]
     return {
         "gpus": Decimal(sum(flavor.devices for flavor in flavors)),

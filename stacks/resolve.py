@@ -163,6 +163,7 @@ class Stack:
             ),
             bundle_image=self.config.images["bundle"],
             prepare_image=self._image(spec.prepare.image) if spec.prepare else None,
+            browser_image=self.config.images["dufs"] if spec.browser else None,
         )
 
     def _consumers(self, tenant: str, storage: str) -> list[Consumer]:

@@ -72,6 +72,33 @@ def pod(tmp_path: Path, bundle_content: Path, keys: Path, request: pytest.Fixtur
     return pod
 
 
+@pytest.fixture(scope="session")
+def dufs_image() -> Image:
+    """The built image."""
+    if os.geteuid():
+        pytest.skip("containers are made as root")
+    return build("dufs")["dufs"]
+
+
+@pytest.fixture(scope="session")
+def dufs_content(dufs_image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the image holds, unpacked."""
+    folder = tmp_path_factory.mktemp("dufs")
+    folder.chmod(0o755)
+    unpack(dufs_image.archive, folder)
+    return folder
+
+
+@pytest.fixture
+def shown(tmp_path: Path, dufs_content: Path) -> Pod:
+    """A pod with dufs' image and an empty volume."""
+    for folder in (tmp_path, tmp_path.parent):
+        folder.chmod(0o755)
+    pod = Pod(tmp_path / "pod", image=dufs_content, read_only_root=True)
+    pod.folder.chmod(0o755)
+    return pod
+
+
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack the layers of the only image in *archive*."""
     layout = folder / "layout"

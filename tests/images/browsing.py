@@ -1,0 +1,156 @@
+"""A storage's browser in a container of its own, and people who ask it for files."""
+
+import ctypes
+import http.client
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from typing_extensions import override
+
+from components import names
+from components.browser import DATA, dufs_arguments
+from tests.images.containers import GROUP, PATIENCE, UID, Pod, Running, until
+
+PREFIX = names.browser_path("lab-a", "dataset")
+CLONE_NEWNET = 0x40000000
+MIB = 1 << 20
+MEMORY = 64 * MIB
+"""A quarter of what the pod may take: whatever the volume holds, dufs stays well below its limit."""
+
+
+@dataclass
+class Answer:
+    """What came back, whole."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes = field(repr=False)
+
+    @property
+    def names(self) -> list[str]:
+        """Give the names of a listing that was asked for as JSON."""
+        return [item["name"] for item in json.loads(self.body)["paths"]]
+
+
+class Connection(http.client.HTTPConnection):
+    """A connection from within a container's network namespace."""
+
+    def __init__(self, running: Running) -> None:
+        super().__init__("127.0.0.1", names.BROWSER_PORT, timeout=PATIENCE)
+        self.space = Path(f"/proc/{running.namespaces.pid}/ns/net")
+
+    @override
+    def connect(self) -> None:
+        self.sock = _socket_in(self.space)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect((self.host, self.port))
+
+
+def _socket_in(space: Path) -> socket.socket:
+    """Make a socket of the namespace *space*; this thread is in its own again afterwards."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with Path("/proc/thread-self/ns/net").open() as home, space.open() as there:
+        assert libc.setns(there.fileno(), CLONE_NEWNET) == 0
+        try:
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        finally:
+            assert libc.setns(home.fileno(), CLONE_NEWNET) == 0
+
+
+@dataclass
+class Browser:
+    """A running dufs and the volume that it shows."""
+
+    running: Running
+    volume: Path
+
+    def ask(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None) -> Answer:
+        """Ask for *path* below the storage's own, quoted already."""
+        return self.raw(f"{PREFIX}{path}", method, headers, body)
+
+    def raw(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None) -> Answer:
+        """Ask for *path* as it is."""
+        with self.begun(path, method, headers, body) as answer:
+            return Answer(answer.status, answer.headers, answer.read())
+
+    @contextmanager
+    def begun(
+        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Ask, and leave the body to be read as slowly as one likes."""
+        connection = Connection(self.running)
+        try:
+            connection.request(method, path, headers=dict(headers or {}), body=body)
+            yield connection.getresponse()
+        finally:
+            connection.close()
+
+    def file(self, name: str) -> Answer:
+        """Ask for the file called *name* in the volume's root."""
+        return self.ask(f"/{quote(name)}")
+
+    @property
+    def healthy(self) -> bool:
+        """Ask as the kubelet does."""
+        try:
+            return self.ask("/__dufs__/health").status == http.client.OK
+        except OSError:
+            return False
+
+    def holds(self, file: Path) -> bool:
+        """Say whether dufs has *file* open."""
+        opened = Path(f"/proc/{self.running.process}/fd").iterdir()
+        return any(one.exists() and one.samefile(file) for one in opened)
+
+    @property
+    def memory(self) -> int:
+        """Give the most bytes of memory that dufs ever held."""
+        status = Path(f"/proc/{self.running.process}/status").read_text()
+        (kibibytes,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+        return int(kibibytes) * 1024
+
+
+@contextmanager
+def browsing(pod: Pod, *, upload: bool = False) -> Iterator[Browser]:
+    """Run dufs over the pod's workspace as the browser's own pod does."""
+    mounts = {DATA: (pod.path("workspace"), "rw" if upload else "ro")}
+    argv = ["/usr/bin/dufs", *dufs_arguments(PREFIX, upload=upload)]
+    with pod.started(argv, mounts) as running:
+        browser = Browser(running, pod.path("workspace"))
+        until(lambda: running.namespaces.poll() is not None or browser.healthy)
+        assert running.namespaces.poll() is None, running.namespaces.communicate()
+        yield browser
+
+
+def owned(path: Path) -> Path:
+    """Give *path* to the storage's uid, as what a unit wrote is."""
+    os.chown(path, UID, GROUP, follow_symlinks=False)
+    return path
+
+
+def write(pod: Pod, name: str, content: bytes) -> Path:
+    """Put a file into the volume."""
+    file = pod.path("workspace") / name
+    if not file.parent.is_dir():
+        file.parent.mkdir(parents=True)
+        owned(file.parent)
+    file.write_bytes(content)
+    return owned(file)
+
+
+def sparse(pod: Pod, name: str, size: int) -> Path:
+    """Put a file of *size* bytes into the volume that takes no room, but for its last bytes."""
+    file = write(pod, name, b"")
+    with file.open("r+b") as content:
+        content.truncate(size)
+        content.seek(size - 4)
+        content.write(b"last")
+    return file
