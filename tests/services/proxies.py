@@ -221,6 +221,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Answers with what it was asked, as JSON; `/big` sends until it may end; an upgrade is echoed."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: "Upstream"
 
     def do_GET(self) -> None:

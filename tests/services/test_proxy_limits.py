@@ -1,0 +1,195 @@
+"""What one client can do to the others, and what the log tells of any: the real Envoy under rude clients."""
+
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from components.proxy_config import HEADER_SECONDS, HEADERS_COUNT
+from components.proxy_filters import BURST
+from tests.services.proxies import (
+    HOST,
+    PASSWORD,
+    PORT,
+    ROOT,
+    STORAGE,
+    USER,
+    Proxy,
+    Upstream,
+    answer_of,
+    basic,
+    plain,
+    proxy,
+)
+from tests.services.world import wait_for
+from tools.images.build import part_files
+from tools.images.recipes import ENVOY
+
+FILE = f"{ROOT}/a"
+SIGNED = f"Host: {STORAGE}\r\nAuthorization: {basic()['Authorization']}\r\n".encode()
+
+Open = Callable[..., Proxy]
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    """Give a server behind the proxy."""
+    made = Upstream()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def proxy_with(upstream: Upstream, tmp_path: Path) -> Iterator[Open]:
+    """Start proxies with limits."""
+    with ExitStack() as stack:
+        yield lambda **limits: stack.enter_context(
+            proxy(part_files(ENVOY) / "envoy", tmp_path / "it", upstream.port, **limits)
+        )
+
+
+@pytest.fixture(scope="module")
+def asked(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """Give a proxy with its defaults."""
+    with proxy(part_files(ENVOY) / "envoy", tmp_path_factory.mktemp("proxy") / "it", upstream.port) as made:
+        yield made
+
+
+def statuses(asked: Proxy, count: int, source: str, headers: dict[str, str], host: str = STORAGE) -> Counter[int]:
+    """Ask as fast as one connection can; count the answers by status."""
+    with closing(asked.open(host, source)) as connection:
+        found: Counter[int] = Counter()
+        for _ in range(count):
+            connection.request("GET", FILE, headers=headers)
+            found[answer_of(connection).status] += 1
+        return found
+
+
+@pytest.mark.parametrize("headers", [basic(), basic(password="guess")], ids=["signed in", "guessing"])
+def test_who_asks_too_much_is_told_so_and_others_get_through(proxy_with: Open, headers: dict[str, str]) -> None:
+    """The limit is each source's own, and holds for guesses before any is looked at."""
+    asked = proxy_with(per_source=20)
+    found = statuses(asked, 500, "127.0.0.3", headers)
+
+    assert found[429] > 300
+    assert found.total() - found[429] >= 20 * BURST
+    assert statuses(asked, 20, "127.0.0.4", basic()) == {200: 20}
+
+
+def test_an_origin_has_a_limit_of_its_own(proxy_with: Open) -> None:
+    """Many sources together do not drown one server, and its neighbours stay reachable."""
+    asked = proxy_with(per_origin=10)
+    found = sum((statuses(asked, 50, f"127.0.1.{n}", basic()) for n in range(1, 5)), Counter())
+
+    assert found[429] > 50
+    assert statuses(asked, 10, "127.0.0.4", basic(), PORT) == {200: 10}
+
+
+def test_a_source_is_let_in_again(proxy_with: Open) -> None:
+    """The limit is one of pace."""
+    asked = proxy_with(per_source=5)
+    statuses(asked, 60, "127.0.0.3", basic())
+    assert asked.status(FILE, source="127.0.0.3") == 429
+
+    wait_for(lambda: asked.status(FILE, source="127.0.0.3") == 200, "the source is let in", 10)
+
+
+def test_connections_are_counted_and_health_is_told_all_the_same(proxy_with: Open) -> None:
+    """Beyond the limit a connection is closed, and the kubelet still sees that the proxy lives."""
+    asked = proxy_with(connections=20)
+    held = [socket.create_connection(("127.0.0.1", asked.places.https), 5) for _ in range(40)]
+    try:
+        time.sleep(1)
+        assert sum(_is_open(connection) for connection in held) <= 22  # those that are being judged beside the twenty
+        assert plain(asked.places.health, "/livez").status == 200
+        assert asked.ready()
+    finally:
+        for connection in held:
+            connection.close()
+    wait_for(lambda: asked.status(FILE) == 200, "there is room again")
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.settimeout(0.01)
+    try:
+        return connection.recv(1) != b""
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+
+
+def test_a_slow_head_is_not_waited_for(asked: Proxy) -> None:
+    """Nobody holds a place with half a request, or half a handshake."""
+    with asked.connect() as slow, socket.create_connection(("127.0.0.1", asked.places.https)) as mute:
+        for connection in (slow, mute):
+            connection.settimeout(HEADER_SECONDS + 10)
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        assert slow.recv(100)[:12] in (b"", b"HTTP/1.1 408")
+        assert mute.recv(100) == b""
+
+
+@pytest.mark.parametrize(
+    ("head", "statuses"),
+    [
+        (b"GET /x HTTP/1.0\r\n" + SIGNED, {426}),
+        (b"GET /x HTTP/1.1\r\n\r\n", {400}),
+        (b"GET /x HTTP/1.1\r\nX_Forwarded_User: root\r\n" + SIGNED, {400}),
+        (b"GET /x HTTP/1.1\r\nX-Big: " + b"a" * 40_000 + b"\r\n" + SIGNED, {431}),
+        (b"GET /x HTTP/1.1\r\n" + b"".join(b"X-%d: 1\r\n" % n for n in range(HEADERS_COUNT + 10)) + SIGNED, {431}),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n" + SIGNED, {400}),
+        (b"POST /x HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n" + SIGNED, {400}),
+        (b"POST /x HTTP/1.1\r\nTransfer-Encoding: chunked, identity\r\n" + SIGNED, {400, 501}),
+        (b"POST /x HTTP/1.1\r\nTransfer-Encoding: xchunked\r\n" + SIGNED, {400, 501}),
+        (b"POST /x HTTP/1.1\r\nContent-Length : 5\r\n" + SIGNED, {400}),
+        (b"GET /x HTTP/1.1\r\nX: a\x00b\r\n" + SIGNED, {400}),
+        (b"CONNECT other.test:22 HTTP/1.1\r\n" + SIGNED, {400, 401, 403, 404, 405}),
+        (b"GET /x#y HTTP/1.1\r\n" + SIGNED, {400}),
+        (b"GET * HTTP/1.1\r\n" + SIGNED, {400}),
+        (b"GE T /x HTTP/1.1\r\n" + SIGNED, {400}),
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused(asked: Proxy, head: bytes, statuses: set[int]) -> None:
+    """No request hides behind another, no header in another's clothes."""
+    said = asked.say(head + b"\r\n")
+    assert int(said.split(b" ")[1]) in statuses
+    assert said.count(b"\r\nserver: ") == 1
+
+
+def test_one_line_for_each_request_and_nothing_secret_in_it(asked: Proxy) -> None:
+    """Who, what, where from; no password, cookie, or query, which may carry a token."""
+    secrets = {"Cookie": "session=SECRET", "X-Api-Key": "SECRET"}
+    asked.ask(f"{FILE}/known?token=SECRET", headers={**basic(), **secrets})
+    asked.ask(f"{FILE}/guess?token=SECRET", headers={**basic(password=f"SECRET{PASSWORD}"), **secrets})
+    known, guess = wait_for(
+        lambda: [line for line in asked.log if str(line["path"]).endswith(("/known", "/guess"))][:2], "both are logged"
+    )
+
+    assert {
+        "user": USER,
+        "namespace": "lab-a",
+        "kind": "storage",
+        "host": STORAGE,
+        "status": 200,
+    }.items() <= known.items()
+    assert known["client"].startswith("127.0.0.2:")
+    assert known["sent"] > 0
+    assert (guess["user"], guess["status"]) == (None, 401)
+    assert not [word for word in ("SECRET", PASSWORD, basic()["Authorization"][6:]) if word in asked.process.text]
+
+
+def test_metrics_are_told_and_nothing_else_of_the_administration(asked: Proxy) -> None:
+    """Who may ask for numbers may not stop the proxy."""
+    assert b"envoy_http_downstream_rq_total" in plain(asked.places.health, "/metrics").body
+    for path in ("/quitquitquit", "/config_dump", "/certs", "/metrics/../config_dump", "/"):
+        assert plain(asked.places.health, path).status == 404
+
+
+def test_no_port_leads_to_the_administration(asked: Proxy) -> None:
+    """It is a socket that only the proxy's own user may open."""
+    assert Path(asked.places.admin).stat().st_mode & 0o177 == 0
+    assert asked.status("/config_dump", HOST, headers={}) == 404
