@@ -13,15 +13,19 @@ ALLOWED = {
     "stacks": {"stacks", "components"},
     "policy": {"policy"},
     "services/entrance": {"entrance"},
-    "services/gate": {"gate"},
+    "services/gate": {"gate", "watching"},
     "services/probe": {"probe"},
     "services/proxy": {"proxy"},
+    "services/routes": {"routes", "watching"},
     "services/status": {"status"},
     "services/tunnel": {"tunnel"},
+    "services/watching": {"watching"},
 }
 """Folder to the parts of ours that it may import; only the program itself sees all of them."""
 
-OURS = ("components", "stacks", "policy", "services", "entrance", "gate", "probe", "proxy", "status", "tunnel", "tools")
+SERVICES = ("entrance", "gate", "probe", "proxy", "routes", "status", "tunnel", "watching")
+
+OURS = ("components", "stacks", "policy", "services", *SERVICES, "tools")
 
 LONGEST_FILE = 260
 LONGEST_FUNCTION = 60

@@ -8,11 +8,12 @@ import ssl
 import sys
 from pathlib import Path
 
+from watching.api_server import ApiServer
+from watching.follow import Follower
+from watching.log import event
+
 from gate import metrics
-from gate.api_server import ApiServer
-from gate.follow import Follower
 from gate.keys import KeyFileError, read_keys
-from gate.log import event
 from gate.rules import Policy
 from gate.server import HEAD_LIMIT, HEALTH_PATH, PLUGIN_PATH, REQUEST_SECONDS, Gate
 from gate.view import View

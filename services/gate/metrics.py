@@ -2,12 +2,11 @@
 
 import time
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import REGISTRY, Counter, Gauge, start_http_server
-
-from gate.follow import Follower
-from gate.view import Table
+from watching.follow import Follower
+from watching.table import Table
 
 OPERATIONS: Final = frozenset({"Login", "NewProxy", "NewUserConn"})
 
@@ -31,7 +30,7 @@ def observe(*followers: Follower) -> None:
         AGE.labels(what).set_function(partial(_age, follower))
 
 
-def _objects(table: Table) -> float:
+def _objects(table: Table[Any]) -> float:
     return -1 if table.known is None else len(table.known)
 
 

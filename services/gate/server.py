@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 
+from watching.log import event
+
 from gate import metrics
 from gate.claim import RefusedError
 from gate.keys import KeyFileError
-from gate.log import event
 from gate.rules import Allowed, Policy, judge
 
 PLUGIN_PATH = "/frp"

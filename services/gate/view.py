@@ -1,10 +1,12 @@
 """Which units there are, as the cluster said last: what a capability cannot say, because it outlives its unit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gate.api_server import Kind
+from watching.api_server import Kind
+from watching.table import Table, table
+
 from gate.claim import MAX_HOST, Claim, RefusedError
 
 PROJECT = "gpu-runtime"
@@ -18,9 +20,6 @@ OURS = f"app.kubernetes.io/part-of={PROJECT}"
 NAMESPACES = Kind("/api/v1/namespaces", f"{OURS},{OWNER_LABEL}")
 SERVICES = Kind("/api/v1/services", f"{OURS},app.kubernetes.io/component=unit")
 
-Key = tuple[str, str]
-"""Namespace, empty for a kind that has none, and name."""
-
 
 class Known(NamedTuple):
     """All that is kept of an object."""
@@ -29,44 +28,24 @@ class Known(NamedTuple):
     host: str = ""
 
 
-@dataclass
-class Table:
-    """Objects of one kind; a change swaps the whole mapping, so that a reader in another thread sees one state."""
-
-    kind: Kind
-    known: Mapping[Key, Known] | None = None
-    """None: nobody has said yet what there is."""
-
-    def replace(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """Take *objects* for all that there are."""
-        self.known = {key: known for key, known in map(_read, objects) if known}
-
-    def change(self, what: str, thing: Mapping[str, Any]) -> None:
-        """Take one event of a watch: ADDED, MODIFIED or DELETED."""
-        key, known = _read(thing)
-        others = {other: value for other, value in (self.known or {}).items() if other != key}
-        self.known = others if known is None or what == "DELETED" else {**others, key: known}
+def _read(thing: Mapping[str, Any]) -> Known | None:
+    meta = table(thing.get("metadata"))
+    owner = table(meta.get("labels")).get(OWNER_LABEL)
+    host = str(table(meta.get("annotations")).get(HOST_ANNOTATION) or "")[: MAX_HOST + 1]
+    return Known(str(owner), host) if owner else None
 
 
-def _read(thing: Mapping[str, Any]) -> tuple[Key, Known | None]:
-    """Read an object's metadata; what is being deleted counts as gone."""
-    meta = _table(thing.get("metadata"))
-    key = (str(meta.get("namespace") or ""), str(meta.get("name")))
-    owner = _table(meta.get("labels")).get(OWNER_LABEL)
-    host = str(_table(meta.get("annotations")).get(HOST_ANNOTATION) or "")[: MAX_HOST + 1]
-    return key, None if meta.get("deletionTimestamp") or not owner else Known(str(owner), host)
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def follow(kind: Kind) -> Table[Known]:
+    """Give an empty table of *kind*."""
+    return Table(kind, _read)
 
 
 @dataclass(frozen=True)
 class View:
     """The units of a cluster."""
 
-    namespaces: Table = field(default_factory=lambda: Table(NAMESPACES))
-    services: Table = field(default_factory=lambda: Table(SERVICES))
+    namespaces: Table[Known] = field(default_factory=lambda: follow(NAMESPACES))
+    services: Table[Known] = field(default_factory=lambda: follow(SERVICES))
 
     @property
     def complete(self) -> bool:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from gate.api_server import Kind
 from gate.claim import RefusedError
 from gate.view import NAMESPACES as NAMESPACES_KIND
-from gate.view import SERVICES, Table, View
+from gate.view import SERVICES, View, follow
+from watching.api_server import Kind
 
 from components.gpu_unit import unit_manifests
 from components.tenant import tenant_manifests
@@ -142,7 +142,7 @@ def test_only_names_are_kept() -> None:
 def test_the_gate_finds_what_the_program_writes(kind: Kind, made: dict[str, Any]) -> None:
     """Labels, annotation and name of what the components make are those that the gate looks for."""
     assert selects(kind.selector, made["metadata"])
-    table = Table(kind)
+    table = follow(kind)
     table.replace([made])
     host = "trainer.lab-a.ssh.example.com" if kind == SERVICES else ""
     assert table.known == {("lab-a", "unit-trainer") if host else ("", "lab-a"): ("test", host)}

@@ -79,6 +79,18 @@ def _take_envoy(into: Path) -> None:
     program.rename(into / "envoy").chmod(0o755)
 
 
+def shared(name: str) -> Part:
+    """Code that several services have in common, for `COPY parts/<name>/`."""
+    folder = ROOT / "services" / name
+    files = sorted(folder.glob("*.py"))
+
+    def copy(into: Path) -> None:
+        for file in files:
+            shutil.copy(file, into)
+
+    return Part(name, lambda: key_of_files(*files), copy)
+
+
 OPENSSH_SOURCES = ROOT / "images/ssh-bundle/openssh"
 OWN_SOURCES = ROOT / "images/ssh-bundle/programs"
 
@@ -107,7 +119,9 @@ RECIPES: Mapping[str, Recipe] = {
     "frp": Recipe("images/frp", "frps and frpc, in place of the upstream images", (FRP_PROGRAMS,)),
     "dufs": Recipe("images/dufs", "shows the files of a storage", (DUFS,)),
     "entrance": Recipe("services/entrance", "the door of the tunnel servers: HAProxy", (ENTRANCE_ROOT,)),
-    "gate": Recipe("services/gate", "admits tunnels", (packages("prometheus-client"),), {"BASE": "python"}),
+    "gate": Recipe(
+        "services/gate", "admits tunnels", (packages("prometheus-client"), shared("watching")), {"BASE": "python"}
+    ),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
     "proxy": Recipe("services/proxy", "in front of browsers and web ports: Envoy", (ENVOY,), {"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),

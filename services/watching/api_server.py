@@ -1,4 +1,4 @@
-"""The API server, asked read only and for names, labels and annotations alone: lists in pages, then a watch.
+"""The API server, asked read only, and for metadata alone where that does: lists in pages, then a watch.
 
 The standard library and no client of Kubernetes: two reads need no models, and a typed client asks for whole objects.
 """
@@ -30,6 +30,7 @@ WATCH_SECONDS = 120
 KEEPALIVE = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 """Seconds of silence, between questions, and questions: a peer that is gone is noticed after 20 s."""
 
+WHOLE = "application/json"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 
 Json = dict[str, Any]
@@ -48,6 +49,8 @@ class Kind(NamedTuple):
 
     path: str
     selector: str
+    whole: bool = False
+    """False: their metadata alone is asked for."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,9 @@ class ApiServer:
             connection.connect()
             speaking = connection.sock  # of which `connection` lets go with the answer's head
             _keep_alive(speaking)
+            accept = WHOLE if kind.whole else METADATA_ONLY.format(shape)
             who = f"Bearer {self.token.read_text(encoding='ascii').strip()}"
-            headers = {"Authorization": who, "Accept": METADATA_ONLY.format(shape), "Connection": "close"}
+            headers = {"Authorization": who, "Accept": accept, "Connection": "close"}
             connection.request("GET", f"{kind.path}?{urlencode(asked)}", headers=headers)
             answer = connection.getresponse()
             speaking.settimeout(seconds)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gate.api_server import ApiServer, AwayError, GoneError
-from gate.log import event
-from gate.view import Table
+from watching.api_server import ApiServer, AwayError, GoneError
+from watching.log import event
+from watching.table import Table
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 15.0
@@ -24,7 +24,7 @@ class Follower:
     """Follows *table* at *api*: lists, then watches; while the API server is away the table stays as it was."""
 
     api: ApiServer
-    table: Table
+    table: Table[Any]
     heard: float = float("-inf")
     """When it last heard from the API server, as `time.monotonic` counts."""
     _version: str = ""

@@ -1,0 +1,25 @@
+"""The files that Envoy watches: each appears whole, and only when it says something new."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Files:
+    """Files in *folder*, written by nobody else."""
+
+    folder: Path
+    _written: dict[str, str] = field(default_factory=dict)
+
+    def write(self, name: str, text: str) -> bool:
+        """Put *text* in place of the file *name*; say whether that was needed."""
+        if self._written.get(name) == text:
+            return False
+        fresh = self.folder / f".{name}.new"
+        with fresh.open("w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o640)
+            file.write(text)
+        fresh.replace(self.folder / name)
+        self._written[name] = text
+        return True

@@ -1,0 +1,182 @@
+"""What is kept of the cluster's objects, each read with suspicion: what is odd is not there."""
+
+import base64
+import binascii
+import ipaddress
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from watching.api_server import Kind
+from watching.table import table, words
+
+PROJECT = "gpu-runtime"
+OWNER_LABEL = f"{PROJECT}/owner"
+TENANT_LABEL = f"{PROJECT}/tenant"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+SIZE_ANNOTATION = f"{PROJECT}/size"
+UPLOAD_ANNOTATION = f"{PROJECT}/upload"
+WEB_ANNOTATION = f"{PROJECT}/web"
+MOUNTS_ANNOTATION = f"{PROJECT}/mounts"
+HOST_ANNOTATION = f"{PROJECT}/host"
+ACCESS_NAMESPACE = f"{PROJECT}-access"
+BROWSER_PORT = "http"
+"""As components/names.py has them; a test holds both to the same words."""
+
+OURS = f"app.kubernetes.io/part-of={PROJECT}"
+
+NAMESPACES = Kind("/api/v1/namespaces", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}")
+SERVICES = Kind("/api/v1/services", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}", whole=True)
+SLICES = Kind("/apis/discovery.k8s.io/v1/endpointslices", SERVICES.selector, whole=True)
+SECRETS = Kind(f"/api/v1/namespaces/{ACCESS_NAMESPACE}/secrets", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}", whole=True)
+
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+"""No `--` in it: that is what joins the parts of a host."""
+
+HASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63}):\{SHA\}[A-Za-z0-9+/]{27}=")
+"""A line of htpasswd that Envoy takes; one that it does not take would keep every other tenant's news from it."""
+
+MOST_USERS = 1000
+
+
+class Holder(NamedTuple):
+    """Whose an object says it is."""
+
+    owner: str
+    tenant: str
+
+
+class Browser(NamedTuple):
+    """The Service of a storage's browser."""
+
+    holder: Holder
+    name: str
+    size: str
+    upload: bool
+
+
+class Unit(NamedTuple):
+    """The Service of a unit."""
+
+    holder: Holder
+    name: str
+    web: tuple[str, ...]
+    """Names of the ports that the proxy leads to."""
+    mounts: tuple[tuple[str, str], ...]
+    """Storage and path, for who comes by SSH; none where nobody can."""
+
+
+class Address(NamedTuple):
+    """Where a pod answers."""
+
+    ip: str
+    port: int
+
+
+class Slice(NamedTuple):
+    """A part of where the pods of a Service answer."""
+
+    service: str
+    ports: tuple[tuple[str, tuple[Address, ...]], ...]
+    """Name of the port to the addresses of pods that are ready."""
+
+
+class Users(NamedTuple):
+    """Who may look at what a tenant has."""
+
+    holder: Holder
+    htpasswd: str
+
+
+def read_namespace(thing: Mapping[str, Any]) -> Holder | None:
+    """Read a tenant's namespace."""
+    return _holder(_labels(thing)) if _is_name(_meta(thing).get("name")) else None
+
+
+def read_service(thing: Mapping[str, Any]) -> Browser | Unit | None:
+    """Read a Service whose name is the one that the program gives to what its labels say."""
+    labels, said = _labels(thing), words(_meta(thing).get("annotations"))
+    component, name, holder = labels.get(COMPONENT_LABEL), labels.get(INSTANCE_LABEL), _holder(labels)
+    if name is None or holder is None or not _is_name(name) or _meta(thing).get("name") != f"{component}-{name}":
+        return None
+    if component == "browser":
+        return Browser(holder, name, said.get(SIZE_ANNOTATION, ""), said.get(UPLOAD_ANNOTATION) == "true")
+    if component == "unit":
+        mounts = _mounts(said.get(MOUNTS_ANNOTATION, "{}")) if HOST_ANNOTATION in said else ()
+        return Unit(holder, name, tuple(filter(_is_name, said.get(WEB_ANNOTATION, "").split(","))), mounts)
+    return None
+
+
+def read_slice(thing: Mapping[str, Any]) -> Slice | None:
+    """Read an EndpointSlice; only addresses of pods of its own namespace count, and those that are ready."""
+    service = _labels(thing).get("kubernetes.io/service-name")
+    if service is None:
+        return None
+    home = _meta(thing).get("namespace")
+    ready = sorted({ip for endpoint in _list(thing, "endpoints") for ip in _ready(table(endpoint), home)})
+    ports = {str(port.get("name")): port["port"] for port in map(table, _list(thing, "ports")) if _is_tcp(port)}
+    found = ((name, tuple(Address(ip, number) for ip in ready)) for name, number in sorted(ports.items()))
+    return Slice(service, tuple(found))
+
+
+def read_users(thing: Mapping[str, Any]) -> Users | None:
+    """Read a tenant's passwords; one line that is odd, or says a user again, makes all of them worth nothing."""
+    holder, data = _holder(_labels(thing)), table(thing.get("data")).get("htpasswd")
+    if holder is None or not isinstance(data, str):
+        return None
+    try:
+        lines = base64.b64decode(data, validate=True).decode("ascii").splitlines()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    names = [match[1] for match in map(HASHED.fullmatch, lines) if match]
+    sound = 0 < len(names) == len(lines) == len(set(names)) <= MOST_USERS
+    return Users(holder, "".join(f"{line}\n" for line in lines)) if sound else None
+
+
+def _meta(thing: Mapping[str, Any]) -> Mapping[str, Any]:
+    return table(thing.get("metadata"))
+
+
+def _labels(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    return words(_meta(thing).get("labels"))
+
+
+def _holder(labels: Mapping[str, str]) -> Holder | None:
+    owner, tenant = labels.get(OWNER_LABEL), labels.get(TENANT_LABEL)
+    return Holder(owner, tenant) if owner and tenant else None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and NAME.fullmatch(value) is not None
+
+
+def _list(thing: Mapping[str, Any], key: str) -> Sequence[Any]:
+    value = thing.get(key)
+    return value if isinstance(value, list) else ()
+
+
+def _mounts(text: str) -> tuple[tuple[str, str], ...]:
+    try:
+        return tuple(sorted(words(json.loads(text)).items()))
+    except ValueError:
+        return ()
+
+
+def _is_tcp(port: Mapping[str, Any]) -> bool:
+    number = port.get("port")
+    return port.get("protocol", "TCP") == "TCP" and type(number) is int and 0 < number < 65536  # noqa: PLR2004 - TCP's
+
+
+def _ready(endpoint: Mapping[str, Any], home: object) -> Iterator[str]:
+    pod = table(endpoint.get("targetRef"))
+    if pod.get("kind") != "Pod" or pod.get("namespace") != home:
+        return
+    if table(endpoint.get("conditions")).get("ready") is not True:
+        return
+    for address in _list(endpoint, "addresses"):
+        try:
+            yield str(ipaddress.ip_address(address))
+        except ValueError:
+            continue

@@ -1,0 +1,122 @@
+"""What each tenant has behind the proxy, and who may look at it, as the cluster said last."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from watching.table import Key, Table
+
+from routes.things import (
+    ACCESS_NAMESPACE,
+    BROWSER_PORT,
+    NAMESPACES,
+    SECRETS,
+    SERVICES,
+    SLICES,
+    Address,
+    Browser,
+    Holder,
+    Slice,
+    Unit,
+    Users,
+    read_namespace,
+    read_service,
+    read_slice,
+    read_users,
+)
+
+Endpoints = Mapping[tuple[Key, str], tuple[Address, ...]]
+"""Service and port to addresses."""
+
+
+class Storage(NamedTuple):
+    """A storage that can be looked at."""
+
+    name: str
+    size: str
+    upload: bool
+    endpoints: tuple[Address, ...]
+
+
+class Port(NamedTuple):
+    """A port of a unit that can be looked at."""
+
+    unit: str
+    name: str
+    endpoints: tuple[Address, ...]
+
+
+class Tenant(NamedTuple):
+    """A tenant who has passwords."""
+
+    namespace: str
+    name: str
+    htpasswd: str
+    storages: tuple[Storage, ...] = ()
+    ports: tuple[Port, ...] = ()
+    mounts: tuple[tuple[str, str, str], ...] = ()
+    """Storage, unit that can be reached by SSH, and path there."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The parts of a cluster that the proxy leads to."""
+
+    namespaces: Table[Holder] = field(default_factory=lambda: Table(NAMESPACES, read_namespace))
+    services: Table[Browser | Unit] = field(default_factory=lambda: Table(SERVICES, read_service))
+    slices: Table[Slice] = field(default_factory=lambda: Table(SLICES, read_slice))
+    secrets: Table[Users] = field(default_factory=lambda: Table(SECRETS, read_users))
+
+    @property
+    def tables(self) -> tuple[Table[Holder], Table[Browser | Unit], Table[Slice], Table[Users]]:
+        """Give all of them."""
+        return self.namespaces, self.services, self.slices, self.secrets
+
+    @property
+    def state(self) -> tuple[object, ...] | None:
+        """Give what it is made of, the same objects while nothing changes; None until all has been seen once."""
+        known = tuple(table.known for table in self.tables)
+        return None if any(one is None for one in known) else known
+
+    def tenants(self, owners: frozenset[str]) -> list[Tenant]:
+        """Give the tenants of *owners* that have passwords, in the order of their namespaces.
+
+        A Service or Secret counts where it says the same owner and tenant as the namespace that it is in, or names.
+        """
+        users, endpoints = self.secrets.known or {}, _endpoints(self.slices.known or {})
+        of_namespace: dict[str, list[tuple[Key, Browser | Unit]]] = {}
+        for key, service in sorted((self.services.known or {}).items()):
+            of_namespace.setdefault(key[0], []).append((key, service))
+        made = []
+        for (_, namespace), holder in sorted((self.namespaces.known or {}).items()):
+            access = users.get((ACCESS_NAMESPACE, f"access-{namespace}"))
+            if access is not None and access.holder == holder and holder.owner in owners:
+                own = [(key, one) for key, one in of_namespace.get(namespace, ()) if one.holder == holder]
+                made.append(_tenant(namespace, holder, access.htpasswd, own, endpoints))
+        return made
+
+
+def _tenant(
+    namespace: str, holder: Holder, htpasswd: str, own: list[tuple[Key, Browser | Unit]], endpoints: Endpoints
+) -> Tenant:
+    def at(key: Key, port: str) -> tuple[Address, ...]:
+        return endpoints.get((key, port), ())
+
+    browsers = ((key, one) for key, one in own if isinstance(one, Browser))
+    units = [(key, one) for key, one in own if isinstance(one, Unit)]
+    return Tenant(
+        namespace,
+        holder.tenant,
+        htpasswd,
+        tuple(Storage(one.name, one.size, one.upload, at(key, BROWSER_PORT)) for key, one in browsers),
+        tuple(Port(one.name, port, at(key, port)) for key, one in units for port in dict.fromkeys(one.web)),
+        tuple((storage, one.name, path) for _, one in units for storage, path in one.mounts),
+    )
+
+
+def _endpoints(slices: Mapping[Key, Slice]) -> Endpoints:
+    found: dict[tuple[Key, str], set[Address]] = {}
+    for (namespace, _), one in slices.items():
+        for port, addresses in one.ports:
+            found.setdefault(((namespace, one.service), port), set()).update(addresses)
+    return {where: tuple(sorted(addresses)) for where, addresses in found.items()}
