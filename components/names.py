@@ -15,6 +15,12 @@ FLAVOR_LABEL = f"{PROJECT}/flavor"
 HOST_ANNOTATION = f"{PROJECT}/host"
 """On a unit's Service: the host that the unit may announce; too long for a label."""
 
+WEB_ANNOTATION = f"{PROJECT}/web"
+"""On a unit's Service: names of the ports that the proxy leads to, with commas."""
+
+MOUNTS_ANNOTATION = f"{PROJECT}/mounts"
+"""On a unit's Service: storage to path as JSON, for who comes by SSH."""
+
 SIZE_ANNOTATION = f"{PROJECT}/size"
 """On a browser's Service: the size of its storage, as the claim has it."""
 
@@ -184,6 +190,26 @@ def probe_job(digest: str) -> str:
 def frps(index: int) -> str:
     """Name tunnel server *index*, its Deployment and its Service."""
     return f"frps-{index}"
+
+
+def access(namespace: str) -> str:
+    """Name the Secret, in `ACCESS_NAMESPACE`, of those who may look at what a tenant's namespace has."""
+    return f"access-{namespace}"
+
+
+def index_host(namespace: str, host: str) -> str:
+    """Give the origin of a tenant's index, below the proxy's main *host*."""
+    return f"{namespace}.{host}"
+
+
+def storage_host(storage: str, namespace: str, host: str) -> str:
+    """Give the origin of a storage's browser."""
+    return f"{storage}--{namespace}.{host}"
+
+
+def port_host(port: str, unit: str, namespace: str, host: str) -> str:
+    """Give the origin of a unit's port."""
+    return f"{port}--{unit}--{namespace}.{host}"
 
 
 def unit_host(host_label: str, namespace: str, suffix: str) -> str:

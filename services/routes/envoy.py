@@ -33,9 +33,6 @@ LARGEST = 2**63 - 1
 CONNECT_SECONDS = "5s"
 """For a pod to take a connection: it runs, or nobody would send anything to it."""
 
-IDLE_SECONDS = "3600s"
-"""A WebSocket or a download that is silent for so long is over."""
-
 KEEPALIVE = {"keepalive_time": 60, "keepalive_interval": 10, "keepalive_probes": 3}
 """Seconds, and questions: a pod whose node is gone is noticed, however long a stream may be silent."""
 
@@ -158,7 +155,7 @@ def _files(namespace: str, storage: Storage) -> Iterator[Json]:
     methods = READS if limit is None else f"{READS}|{WRITES}"
     yield {
         "match": {"path_separated_prefix": path, "headers": [_method(methods)]},
-        "route": {"cluster": cluster, "timeout": "0s", "idle_timeout": IDLE_SECONDS},
+        "route": {"cluster": cluster, "timeout": "0s", "upgrade_configs": [_socket(enabled=False)]},
     }
     allow = _header("allow", methods.replace("|", ", "))
     yield _answer({"path_separated_prefix": path}, 405, "", [allow])
@@ -176,9 +173,12 @@ def _refused_uploads(path: str, limit: int) -> Iterator[Json]:
 
 def _web(namespace: str, port: Port) -> Json:
     """Lead to a unit's port: every path and method, WebSockets too."""
-    socket = {"upgrade_type": "websocket", "enabled": True}
-    route = {"cluster": port_cluster(namespace, port), "timeout": "0s", "idle_timeout": IDLE_SECONDS}
-    return {"match": {"prefix": "/"}, "route": {**route, "upgrade_configs": [socket]}}
+    route = {"cluster": port_cluster(namespace, port), "timeout": "0s", "upgrade_configs": [_socket(enabled=True)]}
+    return {"match": {"prefix": "/"}, "route": route}
+
+
+def _socket(*, enabled: bool) -> Json:
+    return {"upgrade_type": "websocket", "enabled": enabled}
 
 
 def _method(methods: str) -> Json:

@@ -1,7 +1,7 @@
 """A small, honest API server: lists in pages and watches with bookmarks, over TLS, for who has the token.
 
-It keeps namespaces and Services, as metadata alone, with one counter of versions for all; a version that was compacted
-away is gone, as in the real one. What only the real one shows is in e2e/.
+It keeps objects' metadata, and the rest of those that have more, with one counter of versions for all; a version that
+was compacted away is gone, as in the real one. What only the real one shows is in e2e/.
 """
 
 import contextlib
@@ -23,6 +23,8 @@ from typing_extensions import override
 Json = dict[str, Any]
 
 NAMESPACES, SERVICES = "/api/v1/namespaces", "/api/v1/services"
+SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
+SECRETS = "/api/v1/namespaces/gpu-runtime-access/secrets"
 TOKEN = "token-of-the-gate"
 BOOKMARK_SECONDS = 0.3
 
@@ -32,7 +34,10 @@ class Store:
     """All objects, and every change since *compacted*."""
 
     objects: dict[tuple[str, str, str], Json] = field(default_factory=dict)
+    bodies: dict[tuple[str, str, str], Json] = field(default_factory=dict)
+    """What an object has beside its metadata."""
     changes: list[tuple[int, str, str, Json]] = field(default_factory=list)
+    """Version, path, what happened, and the object."""
     version: int = 100
     compacted: int = 0
     asked: list[str] = field(default_factory=list)
@@ -44,6 +49,14 @@ class Store:
 
     def put(self, path: str, name: str, namespace: str = "", **meta: Any) -> None:
         """Make or change an object; *meta* are labels, annotations and the like."""
+        self._change(path, name, namespace, "ADDED", meta)
+
+    def put_whole(self, path: str, thing: Json) -> None:
+        """Make or change an object as it is written in a manifest."""
+        meta = dict(thing["metadata"])
+        name, namespace = meta.pop("name"), meta.pop("namespace", "")
+        rest = {key: value for key, value in thing.items() if key != "metadata"}
+        self.bodies[path, namespace, name] = rest
         self._change(path, name, namespace, "ADDED", meta)
 
     def remove(self, path: str, name: str, namespace: str = "") -> None:
@@ -66,13 +79,14 @@ class Store:
                 del self.objects[path, namespace, name]
             else:
                 self.objects[path, namespace, name] = said
-            self.changes.append((self.version, path, what, said))
+            body = self.bodies.get((path, namespace, name), {})
+            self.changes.append((self.version, path, what, {**body, "metadata": said}))
             self.changed.notify_all()
 
     def listed(self, path: str, selector: str) -> list[Json]:
         """Give the objects at *path* that *selector* selects."""
         found = sorted((key, meta) for key, meta in self.objects.items() if key[0] == path)
-        return [{"metadata": meta} for _, meta in found if selects(selector, meta)]
+        return [{**self.bodies.get(key, {}), "metadata": meta} for key, meta in found if selects(selector, meta)]
 
     def watched(self, path: str, selector: str, version: int) -> Iterator[Json]:
         """Yield events from *version* on; now and then a bookmark."""
@@ -82,9 +96,9 @@ class Store:
                 if version < self.compacted:
                     yield {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
                     return
-                for at, where, what, meta in self.changes:
-                    if at > version and where == path and selects(selector, meta):
-                        yield {"type": what, "object": {"metadata": meta}}
+                for at, where, what, thing in self.changes:
+                    if at > version and where == path and selects(selector, thing["metadata"]):
+                        yield {"type": what, "object": thing}
                 version = self.version
                 yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
                 self.changed.wait(BOOKMARK_SECONDS)
