@@ -27,10 +27,16 @@ PLATFORM_LABEL: Final[tuple[str, str]] = ("app.kubernetes.io/component", "platfo
 
 TOKEN_EXEMPTIONS: Final[Mapping[str, str]] = {
     "gate": "admits a unit only while its namespace and Service exist, so it watches both",
-    "routes": "writes Envoy's routes from our labelled Services, so it watches them",
+    "proxy": "its container routes writes Envoy's routes from our labelled Services, so it watches them",
     "status": "reports the state of units and storages, so it reads them",
 }
 """Pods of the platform that may carry a service-account token: value of `app.kubernetes.io/component` -> reason."""
+
+TOKEN_CONTAINERS: Final[Mapping[str, str]] = {"proxy": "routes"}
+"""Where a pod of `TOKEN_EXEMPTIONS` also faces clients: its one container that may mount the token."""
+
+SECRET_READERS: Final[Mapping[str, str]] = {"gpu-runtime-access": "proxy"}
+"""Namespace of the platform that holds nothing but passwords to compare with -> the one account that may read them."""
 
 DEFAULT_CAPABILITIES: Final = frozenset(
     {

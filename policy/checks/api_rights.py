@@ -1,16 +1,19 @@
 """What the platform may ask the Kubernetes API: single kinds, to read them, and nobody but its own accounts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Final
 
-from policy.baseline import TOKEN_EXEMPTIONS
+from policy.baseline import SECRET_READERS, TOKEN_EXEMPTIONS
 from policy.check import Framework, Severity
 from policy.field import Field, Finding
 from policy.objects import Object, World
 
 ID = "api-rights"
 SEVERITY = Severity.CRITICAL
-DESCRIPTION = "Roles read whole kinds that they name, never Secrets, and bind only accounts of the platform's own."
+DESCRIPTION = (
+    "Roles read whole kinds that they name, and bind only accounts of the platform's own; Secrets are read in "
+    f"{', '.join(SECRET_READERS)} alone, by {', '.join(SECRET_READERS.values())}."
+)
 REMEDIATION = "Name each group and kind with the verbs get, list and watch, and bind an exempt account of the platform."
 FRAMEWORKS = {Framework.CIS: "5.1.1, 5.1.2, 5.1.3", Framework.NSA: "C-0015, C-0035"}
 
@@ -26,7 +29,8 @@ def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
         if thing.group != GROUP:
             continue
         if thing.kind in ("Role", "ClusterRole"):
-            yield from ((thing, finding) for finding in _given(thing))
+            secrets = thing.kind == "Role" and thing.home in world.platform and thing.home in SECRET_READERS
+            yield from ((thing, finding) for finding in _given(thing, _may_be_secrets if secrets else _is_kind))
         elif thing.kind in ("RoleBinding", "ClusterRoleBinding"):
             yield from ((thing, finding) for finding in _bound(thing, roles, world))
 
@@ -35,13 +39,13 @@ def _role(thing: Object) -> tuple[str, str, str | None]:
     return thing.kind, thing.name, thing.home if thing.kind == "Role" else ""
 
 
-def _given(role: Object) -> Iterator[Finding]:
+def _given(role: Object, fits: Callable[[str], bool]) -> Iterator[Finding]:
     if role.root["aggregationRule"].value is not None:
         yield role.root["aggregationRule"].refuse("role", "write the rules out: this one grows with others")
     for rule in role.root["rules"].each():
         yield from _unfit(rule["verbs"], _is_reading, "only get, list and watch are given")
         yield from _unfit(rule["apiGroups"], _is_name, "name the group")
-        yield from _unfit(rule["resources"], _is_kind, "name a kind that is read as a whole, and never Secrets")
+        yield from _unfit(rule["resources"], fits, "name a kind that is read as a whole, and never Secrets")
         yield from _unfit(rule["nonResourceURLs"], _never, "remove it: whoever needs no kind needs no right")
 
 
@@ -64,6 +68,11 @@ def _is_kind(text: str) -> bool:
     return _is_name(text) and "/" not in text and text != SECRETS
 
 
+def _may_be_secrets(text: str) -> bool:
+    """Say yes to Secrets as a whole, where a namespace holds nothing else and one account may be bound."""
+    return text == SECRETS or _is_kind(text)
+
+
 def _never(_text: str) -> bool:
     return False
 
@@ -77,5 +86,11 @@ def _bound(binding: Object, roles: set[tuple[str, str, str | None]], world: Worl
             yield subject["kind"].refuse("binding", "bind a ServiceAccount; people get their rights elsewhere")
         elif subject["namespace"].value not in world.platform:
             yield subject["namespace"].refuse("binding", "bind an account in the platform's namespace")
-        elif subject["name"].value not in TOKEN_EXEMPTIONS:
-            yield subject["name"].refuse("binding", f"bind one of {', '.join(sorted(TOKEN_EXEMPTIONS))}")
+        elif subject["name"].value not in (allowed := _accounts(binding)):
+            yield subject["name"].refuse("binding", f"bind one of {', '.join(sorted(allowed))}")
+
+
+def _accounts(binding: Object) -> Set[str]:
+    """Give the accounts that may be bound there: one alone where Secrets may be read."""
+    reader = SECRET_READERS.get(binding.home or "") if binding.kind == "RoleBinding" else None
+    return TOKEN_EXEMPTIONS.keys() if reader is None else {reader}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from policy.baseline import PLATFORM_LABEL, TOKEN_EXEMPTIONS
+from policy.baseline import PLATFORM_LABEL, TOKEN_CONTAINERS, TOKEN_EXEMPTIONS
 from policy.check import Framework, Severity
-from policy.field import Finding
+from policy.field import Field, Finding
 from policy.objects import Object, Pod, World
 from policy.plain import UNKNOWN
 
@@ -22,8 +22,9 @@ EXEMPTION_LABEL = PLATFORM_LABEL[0]
 def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
     """Yield pods, ServiceAccounts and Secrets that hand out a token."""
     for thing in world.objects:
-        if thing.pod is not None and not (thing.home in world.platform and _exempt(thing.pod)):
-            yield from ((thing, finding) for finding in _mounted(thing.pod))
+        if thing.pod is not None:
+            judged = _spread if thing.home in world.platform and _exempt(thing.pod) else _mounted
+            yield from ((thing, finding) for finding in judged(thing.pod))
         yield from ((thing, finding) for finding in _granted(thing))
 
 
@@ -36,11 +37,33 @@ def _mounted(pod: Pod) -> Iterator[Finding]:
     flag = pod.spec["automountServiceAccountToken"]
     if flag.value is not False:
         yield flag.refuse(pod.who, "set it to false")
+    for volume, token in _tokens(pod):
+        yield Finding(token.path, f"volume {volume['name'].said}: projects a service-account token; remove it")
+
+
+def _tokens(pod: Pod) -> Iterator[tuple[Field, Field]]:
+    """Yield each volume that projects a token, and the place that says so."""
     for volume in pod.spec["volumes"].each():
         for source in volume["projected"]["sources"].each():
-            token = source["serviceAccountToken"]
-            if token.value is not None:
-                yield Finding(token.path, f"volume {volume['name'].said}: projects a service-account token; remove it")
+            if source["serviceAccountToken"].value is not None:
+                yield volume, source["serviceAccountToken"]
+
+
+def _spread(pod: Pod) -> Iterator[Finding]:
+    """Yield what gives the token of an exempt pod to containers that face clients."""
+    only = TOKEN_CONTAINERS.get(str(pod.labels[EXEMPTION_LABEL].value))
+    if only is None:
+        return
+    flag = pod.spec["automountServiceAccountToken"]
+    if flag.value is not False:
+        yield flag.refuse(pod.who, f"set it to false, and project the token for container {only} alone")
+    tokens = {volume["name"].value for volume, _ in _tokens(pod)}
+    for container in pod.containers:
+        if container.field["name"].value == only:
+            continue
+        for mounted in container.field["volumeMounts"].each():
+            if mounted["name"].value in tokens or mounted["name"].value is UNKNOWN:
+                yield mounted["name"].refuse(container.who, f"only container {only} may mount a service-account token")
 
 
 def _granted(thing: Object) -> Iterator[Finding]:
