@@ -6,8 +6,8 @@ from typing import Any, Final
 from policy.quantity import binary
 
 PSA_VERSION: Final = "v1.36"
-"""Pod Security version of the namespace labels: pinned, so that a cluster upgrade never turns away the next pod of a
-unit that ran before. An older cluster reads a version it does not know as its own latest, so the pin is safe there."""
+"""Of Pod Security: pinned, so that an upgraded cluster never turns away the next pod of a unit that ran before; an
+older one reads a version that it does not know as its own latest."""
 
 PSA_LEVEL: Final = "restricted"
 """The strictest level; our checks demand at least what it does."""
@@ -58,7 +58,7 @@ DEFAULT_CAPABILITIES: Final = frozenset(
 """What runtimes give by default, less NET_RAW (Pod Security baseline): to add any other is worse than to keep these."""
 
 ALLOWED_CAPABILITIES: Final = frozenset({"NET_BIND_SERVICE"})
-"""What may be added after `ALL` is dropped (Pod Security restricted); components of ours add nothing."""
+"""What may be added after `ALL` is dropped (Pod Security restricted)."""
 
 VOLUME_TYPES: Final = frozenset(
     {
@@ -95,7 +95,6 @@ SAFE_SYSCTLS: Final = frozenset(
 
 SHM_PATH: Final = "/dev/shm"  # noqa: S108 - a mount path inside the container, no file of this program
 SHM_NAME: Final = "shm"
-"""Name of the volume at `SHM_PATH`."""
 
 GPU_DOMAINS: Final = frozenset(
     {
@@ -173,7 +172,6 @@ BLOCKED_V6: Final[Mapping[str, str]] = {
 """IPv6 ranges that are not the internet -> reason. Without ::ffff:0:0/96: no API server takes it as part of ::/0."""
 
 BLOCKED: Final[Mapping[str, str]] = {**BLOCKED_V4, **BLOCKED_V6}
-"""Of both families."""
 
 PRIVATE: Final = frozenset(
     {"10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15", "fc00::/7"},

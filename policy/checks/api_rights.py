@@ -1,6 +1,7 @@
 """What the platform may ask the Kubernetes API: single kinds, to read them, and nobody but its own accounts."""
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from policy.baseline import SECRET_READERS, TOKEN_EXEMPTIONS
@@ -90,7 +91,7 @@ def _bound(binding: Object, roles: set[tuple[str, str, str | None]], world: Worl
             yield subject["name"].refuse("binding", f"bind one of {', '.join(sorted(allowed))}")
 
 
-def _accounts(binding: Object) -> Set[str]:
+def _accounts(binding: Object) -> AbstractSet[str]:
     """Give the accounts that may be bound there: one alone where Secrets may be read."""
     reader = SECRET_READERS.get(binding.home or "") if binding.kind == "RoleBinding" else None
     return TOKEN_EXEMPTIONS.keys() if reader is None else {reader}
