@@ -11,7 +11,6 @@ from typing import Any
 
 from routes.hosts import Site, is_host, port_label, storage_label, storage_path
 from routes.page import page
-from routes.quantity import bytes_of
 from routes.things import Address
 from routes.view import Port, Storage, Tenant
 
@@ -149,10 +148,9 @@ def _files(namespace: str, storage: Storage) -> Iterator[Json]:
     """Lead to a storage's browser: whole segments of its path, methods that it needs, uploads that may fit."""
     path, cluster = storage_path(storage.name, namespace), storage_cluster(namespace, storage)
     yield {"match": {"path": "/"}, "redirect": {"path_redirect": f"{path}/", "response_code": "FOUND"}}
-    limit = bytes_of(storage.size) if storage.upload else None
-    if limit is not None:
-        yield from _refused_uploads(path, limit)
-    methods = READS if limit is None else f"{READS}|{WRITES}"
+    if storage.upload is not None:
+        yield from _refused_uploads(path, storage.upload)
+    methods = READS if storage.upload is None else f"{READS}|{WRITES}"
     yield {
         "match": {"path_separated_prefix": path, "headers": [_method(methods)]},
         "route": {"cluster": cluster, "timeout": "0s", "upgrade_configs": [_socket(enabled=False)]},
@@ -163,11 +161,10 @@ def _files(namespace: str, storage: Storage) -> Iterator[Json]:
 
 
 def _refused_uploads(path: str, limit: int) -> Iterator[Json]:
-    """Refuse what is larger than the volume before a byte of it is read, and what does not say how large it is."""
+    """Refuse what is larger than *limit* before a byte of it is read, and what does not say how large it is."""
     beyond = {"name": "content-length", "range_match": {"start": str(limit + 1), "end": str(LARGEST)}}
     unsaid = {"name": "content-length", "present_match": False}
-    if limit < LARGEST:
-        yield _answer({"path_separated_prefix": path, "headers": [_method(WRITES), beyond]}, 413, "")
+    yield _answer({"path_separated_prefix": path, "headers": [_method(WRITES), beyond]}, 413, "")
     yield _answer({"path_separated_prefix": path, "headers": [_method("PUT|PATCH"), unsaid]}, 411, "")
 
 

@@ -60,7 +60,7 @@ def _storages(tenant: Tenant, site: Site) -> Iterator[str]:
 def _storage_row(namespace: str, storage: Storage, site: Site) -> tuple[str, ...]:
     label = storage_label(storage.name, namespace)
     url = site.url(label, f"{storage_path(storage.name, namespace)}/") if is_host(label) else None
-    access = "read and upload" if storage.upload else "read only"
+    access = "read and upload" if storage.upload is not None else "read only"
     return _link(url, storage.name), escape(storage.size or "unknown"), access, _state(bool(storage.endpoints))
 
 

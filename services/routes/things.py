@@ -38,6 +38,9 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 HASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63}):\{SHA\}[A-Za-z0-9+/]{27}=")
 """A line of htpasswd that Envoy takes; one that it does not take would keep every other tenant's news from it."""
 
+BYTES = re.compile(r"[1-9][0-9]{0,17}")
+"""Fewer than 2^63, the largest length that a request can say."""
+
 MOST_USERS = 1000
 
 
@@ -54,7 +57,8 @@ class Browser(NamedTuple):
     holder: Holder
     name: str
     size: str
-    upload: bool
+    upload: int | None
+    """The most bytes of one upload; None: nothing may be written."""
 
 
 class Unit(NamedTuple):
@@ -102,7 +106,7 @@ def read_service(thing: Mapping[str, Any]) -> Browser | Unit | None:
     if name is None or holder is None or not _is_name(name) or _meta(thing).get("name") != f"{component}-{name}":
         return None
     if component == "browser":
-        return Browser(holder, name, said.get(SIZE_ANNOTATION, ""), said.get(UPLOAD_ANNOTATION) == "true")
+        return Browser(holder, name, said.get(SIZE_ANNOTATION, ""), _bytes(said.get(UPLOAD_ANNOTATION, "")))
     if component == "unit":
         mounts = _mounts(said.get(MOUNTS_ANNOTATION, "{}")) if HOST_ANNOTATION in said else ()
         return Unit(holder, name, tuple(filter(_is_name, said.get(WEB_ANNOTATION, "").split(","))), mounts)
@@ -155,6 +159,10 @@ def _is_name(value: object) -> bool:
 def _list(thing: Mapping[str, Any], key: str) -> Sequence[Any]:
     value = thing.get(key)
     return value if isinstance(value, list) else ()
+
+
+def _bytes(text: str) -> int | None:
+    return int(text) if BYTES.fullmatch(text) else None
 
 
 def _mounts(text: str) -> tuple[tuple[str, str], ...]:

@@ -34,7 +34,7 @@ class Storage(NamedTuple):
 
     name: str
     size: str
-    upload: bool
+    upload: int | None
     endpoints: tuple[Address, ...]
 
 

@@ -42,9 +42,9 @@ def secret(home: str, lines: str, owner: str = OWNER, **meta: Any) -> Json:
     return {"metadata": {**said, **meta}, "data": {"htpasswd": base64.b64encode(lines.encode()).decode()}}
 
 
-def browser(storage: str, home: str, size: str = "1Gi", *, upload: bool = False, **meta: Any) -> Json:
+def browser(storage: str, home: str, size: str = "1Gi", *, upload: str = "", **meta: Any) -> Json:
     """Return the Service of a storage's browser."""
-    said = {"gpu-runtime/size": size, **({"gpu-runtime/upload": "true"} if upload else {})}
+    said = {"gpu-runtime/size": size, **({"gpu-runtime/upload": upload} if upload else {})}
     worn = labels("browser", storage, home)
     base = {"name": f"browser-{storage}", "namespace": home, "labels": worn, "annotations": said}
     return {"metadata": {**base, **meta}, "spec": {"ports": [{"name": "http", "port": 5000}]}}

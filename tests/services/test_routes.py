@@ -2,17 +2,20 @@
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from routes import hosts, things
 from routes.envoy import clusters_json, routes_json
 from routes.hosts import Site
-from routes.quantity import bytes_of
 from routes.view import View
 
 from components import names
-from components.model import bytes_of as components_bytes_of
+from components.browser import browser_manifests
+from components.browser_spec import BrowserSpec
+from tests.components.test_objects import STORAGE
+from tests.services.api import selects
 from tests.services.cluster import (
     browser,
     endpoint,
@@ -239,18 +242,12 @@ def test_an_update_that_changes_nothing_is_none() -> None:
     assert view.services.known is (before or ())[1]
 
 
-@pytest.mark.parametrize("text", ["1Gi", "200Gi", "1.5Ti", "500M", "7", "3Ei", "12k"])
-def test_sizes_are_read_as_the_program_reads_them(text: str) -> None:
-    """A quantity is as many bytes here as at preview."""
-    assert bytes_of(text) == components_bytes_of(text)
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1Gi", "1gi", "1 Gi", "Gi", "1e3", "500m", "9" * 30])
-def test_what_is_no_size_is_none(text: str) -> None:
-    """Then nothing may be uploaded."""
-    assert bytes_of(text) is None
-    view = a_view(services=[browser("data", "lab-a", text, upload=True)])
+@pytest.mark.parametrize("text", ["x", "0", "-1", "1Gi", "1e3", "٣", "9" * 30])
+def test_what_is_no_number_of_bytes_lets_nobody_write(text: str) -> None:
+    """Then the storage is read only: methods that write are refused."""
+    view = a_view(services=[browser("data", "lab-a", upload=text)])
     assert "PUT" not in json.dumps(hosts_of(view)["data--lab-a.files.test"])
+    assert "PUT" in json.dumps(hosts_of(a_view(services=[browser("data", "lab-a", upload="7")])))
 
 
 def test_names_are_the_programs() -> None:
@@ -261,10 +258,19 @@ def test_names_are_the_programs() -> None:
     assert things.MOUNTS_ANNOTATION == names.MOUNTS_ANNOTATION
     assert things.HOST_ANNOTATION == names.HOST_ANNOTATION
     assert things.ACCESS_NAMESPACE == names.ACCESS_NAMESPACE
-    assert things.BROWSER_PORT == names.BROWSER_PORT_NAME
     assert (things.OWNER_LABEL, things.TENANT_LABEL) == (names.OWNER_LABEL, names.TENANT_LABEL)
     assert names.access("lab-a") == secret("lab-a", "")["metadata"]["name"]
     assert names.browser("data") == DATA["metadata"]["name"]
+
+
+def test_browsers_are_found_as_the_program_writes_them() -> None:
+    """The Service of a storage's browser is one that routes knows by labels, annotations and port."""
+    said = BrowserSpec.model_validate({"upload": {"maxSize": "1Ki"}})
+    spec = STORAGE.spec.model_copy(update={"browser": said})
+    made = browser_manifests(replace(STORAGE, spec=spec, browser_image="dufs"))["browser-service"]
+    assert selects(things.SERVICES.selector, made["metadata"])
+    assert things.read_service(made) == things.Browser(things.Holder("test", "lab-a"), "dataset", "200Gi", 1024)
+    assert [port["name"] for port in made["spec"]["ports"]] == [things.BROWSER_PORT]
 
 
 def test_hosts_are_the_programs() -> None:
@@ -272,7 +278,7 @@ def test_hosts_are_the_programs() -> None:
     assert SITE.domain(hosts.storage_label("data", "lab-a")) == names.storage_host("data", "lab-a", SITE.host)
     assert SITE.domain(hosts.port_label("tb", "x", "lab-a")) == names.port_host("tb", "x", "lab-a", SITE.host)
     assert SITE.domain("lab-a") == names.index_host("lab-a", SITE.host)
-    assert hosts.storage_path("data", "lab-a") == names.storage_path("data", "lab-a")
+    assert hosts.storage_path("data", "lab-a") == names.browser_path("lab-a", "data")
 
 
 def test_time_and_size_grow_with_the_number_of_storages() -> None:
