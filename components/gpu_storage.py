@@ -9,6 +9,10 @@ from components.model import Manifest
 from components.prepare import prepare_job
 from components.storage_spec import Storage
 
+FIXED = ["spec.accessModes", "spec.storageClassName"]
+"""Of a claim that is there: Kubernetes changes neither, and the engine would replace the claim, and lose its data.
+That a stack file says otherwise is refused where the cluster is asked (stacks/claim_checks)."""
+
 
 def storage_manifests(storage: Storage) -> dict[str, Manifest]:
     """Build the objects of a storage."""
@@ -28,10 +32,13 @@ def _claim(storage: Storage) -> Manifest:
     }
     if storage.storage_class is not None:
         spec["storageClassName"] = storage.storage_class
+    protected = {names.PROTECT_ANNOTATION: "true"} if storage.spec.protect else {}
+    prepared = {names.PREPARE_ANNOTATION: storage.job} if storage.spec.prepare else {}
+    said = {**SKIP_AWAIT, **protected, **prepared}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": metadata(names.claim(storage.name), storage.namespace, storage.labels("storage"), SKIP_AWAIT),
+        "metadata": metadata(names.claim(storage.name), storage.namespace, storage.labels("storage"), said),
         "spec": spec,
     }
 
@@ -43,7 +50,11 @@ class GPUStorage(pulumi.ComponentResource):
 
     def __init__(self, storage: Storage, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(names.component_type("GPUStorage"), storage.alias, {"namespace": storage.namespace}, opts)
-        keep = pulumi.ResourceOptions(retain_on_delete=not storage.spec.delete_with_stack)
+        keep = pulumi.ResourceOptions(
+            retain_on_delete=not storage.spec.delete_with_stack,
+            protect=storage.spec.protect,
+            ignore_changes=FIXED,
+        )
         seconds = storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0
         wait = pulumi.ResourceOptions(
             custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),

@@ -27,6 +27,12 @@ SIZE_ANNOTATION = f"{PROJECT}/size"
 UPLOAD_ANNOTATION = f"{PROJECT}/upload"
 """On a browser's Service that takes uploads: the most bytes of one request; without it, nothing is written."""
 
+PROTECT_ANNOTATION = f"{PROJECT}/protect"
+"""On a claim: `true` where its storage may not leave the stack."""
+
+PREPARE_ANNOTATION = f"{PROJECT}/prepare"
+"""On a claim: the Job that fills its volume; absent where nothing is to be prepared."""
+
 SSHD_PORT = 2222
 """sshd inside a unit: unprivileged, so above 1024."""
 

@@ -30,6 +30,8 @@ class StorageSpec(Model):
     """None: where the units run that mount it."""
     browser: Browser = None
     delete_with_stack: StrictBool = False
+    protect: StrictBool = False
+    """True: neither a destroyed stack nor a storage that has left the stack file takes the claim out of the stack."""
 
 
 @dataclass(frozen=True)

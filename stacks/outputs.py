@@ -26,7 +26,8 @@ def export(stack: Stack, keys: Keys) -> None:
 def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
     """Give the outputs as plain data.
 
-    Keys: units (alias to how it is reached), ssh_config (one text), known_hosts (one text), retained (claims).
+    Keys: units (alias to how it is reached), ssh_config (one text), known_hosts (one text), retained (claims),
+    protected (aliases of storages).
     """
     accesses = {alias: access for alias, unit in stack.units.items() if (access := keys.access(unit))}
     return {
@@ -34,6 +35,7 @@ def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
         "ssh_config": "\n".join(access.handout() for access in accesses.values()),
         "known_hosts": "".join(f"{a.known_hosts}\n" for a in accesses.values()),
         "retained": retained(stack),
+        "protected": [alias for alias, storage in stack.storages.items() if storage.spec.protect],
     }
 
 

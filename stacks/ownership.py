@@ -10,9 +10,11 @@ from components import cluster, keys_now, names
 from components.cluster import Claim
 from components.cluster_dns import dns_warnings
 from components.cluster_ranges import unlisted, unreached
+from components.cluster_storage import volumes
 from components.cluster_view import View, look
 from components.names import PROJECT
 from components.survey import Looker
+from stacks.claim_checks import claim_cautions, claim_of, claim_problems, class_news
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
 from stacks.schema import ClusterConfig
@@ -32,13 +34,17 @@ def demand(stack: Stack) -> None:
             foreign = list(cluster.foreign(client, stack.owner, stack.namespaces, claims(stack)))
             absent = list(_absent_platform(stack, client))
             view = look(client, config.dns, admin_tier=config.admin_tier)
+            live = volumes(client, stack.owner, {s.storage_class for s in stack.storages.values() if s.storage_class})
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None
-    for warning in warnings(stack, view):
+    storages = list(stack.storages.values())
+    for warning in (*warnings(stack, view), *claim_cautions(storages, live)):
         pulumi.log.warn(str(warning))
-    if problems := [*_foreign(foreign), *absent, *refusals(stack, view)]:
+    if problems := [*_foreign(foreign), *absent, *refusals(stack, view), *claim_problems(storages, live)]:
         raise RefusedError(problems)
+    for line in class_news(storages, live) if pulumi.runtime.is_dry_run() else ():
+        pulumi.log.info(line)
 
 
 def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
@@ -92,7 +98,7 @@ def warnings(stack: Stack, view: View) -> Iterator[Problem]:
 
 def claims(stack: Stack) -> list[Claim]:
     """Name the claims that the stack makes or adopts."""
-    return [Claim(storage.namespace, names.claim(storage.name)) for storage in stack.storages.values()]
+    return [claim_of(storage) for storage in stack.storages.values()]
 
 
 def provider(config: ClusterConfig) -> k8s.Provider:

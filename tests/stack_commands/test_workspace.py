@@ -182,3 +182,31 @@ def test_a_preview_leaves_what_was_applied(
 
     assert "52.0.0.0/24" in seen[0]
     assert workspace.config_file.read_text() == applied
+
+
+class FakeEngine:
+    """What `down` asks of the engine."""
+
+    def __init__(self, said: dict[str, Any] | None) -> None:
+        self.said = said
+
+    def outputs(self) -> dict[str, Any]:
+        """Give what the last `up` said; fail where there was none."""
+        if self.said is None:
+            raise ToolError("no stack named 'local'")
+        return self.said
+
+
+def test_what_is_protected_is_not_destroyed_in_part() -> None:
+    """A destroy would leave what is protected and take all around it; so it does not begin."""
+    engine: Any = FakeEngine({"protected": ["home.lab-a", "dataset.lab-a"]})
+    with pytest.raises(ToolError, match=r"protected: storage home.lab-a, dataset.lab-a; say `protect: false`"):
+        local.demand_unprotected(engine)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"protected": []}], ids=["never up", "older", "nothing protected"])
+def test_a_stack_without_protection_is_destroyed(said: dict[str, Any] | None) -> None:
+    """Neither an older release's outputs nor a stack without any keep a stack from going."""
+    engine: Any = FakeEngine(said)
+
+    local.demand_unprotected(engine)

@@ -13,6 +13,7 @@ from lightkube.resources.discovery_v1 import EndpointSlice
 
 from components import cluster, cluster_view
 from components.cluster import UnreachableError
+from components.cluster_storage import Volumes
 from components.cluster_view import ADMIN_TIER, View
 from stacks import ownership
 from stacks.load import parse
@@ -82,7 +83,7 @@ def test_what_nobody_could_check_is_said() -> None:
 
 
 def test_everything_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """One refusal names the foreign namespace and the public range; the warnings come before it."""
+    """One refusal names the foreign namespace, the public range and what no class makes; warnings come before it."""
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text(
         "{clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], users: [{name: u, user: {token: t}}],"
@@ -92,12 +93,14 @@ def test_everything_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.delenv(cluster.OFFLINE, raising=False)
     monkeypatch.setattr(cluster, "foreign", lambda *_: [("namespace lab-a", "exists and is not ours")])
     monkeypatch.setattr(ownership, "look", lambda *_, **__: View(nodes=(PUBLIC,), forbidden=("slices",)))
+    monkeypatch.setattr(ownership, "volumes", lambda *_: Volumes({}, {}))
     monkeypatch.setattr(pulumi.log, "warn", said.append)
 
     with pytest.raises(RefusedError) as refused:
         ownership.demand(stack(kubeconfig=str(kubeconfig)))
 
-    assert [problem.path for problem in refused.value.problems] == ["tenants", "cluster.podCidrs"]
+    classless = [f"tenants.lab-a.storages.{name}.class" for name in ("dataset", "home")]
+    assert [problem.path for problem in refused.value.problems] == ["tenants", "cluster.podCidrs", *classless]
     assert "cluster.dns.selector" in said[0]
     assert "endpointslices" in said[1]
 

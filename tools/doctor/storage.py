@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from lightkube.resources.storage_v1 import StorageClass
 
+from components.cluster_storage import DEFAULT_ANNOTATIONS
 from stacks.resolve import Stack
 from tools.doctor.facts import Facts
 from tools.doctor.findings import Finding, fail, ok, warn
 
 CHECK = "storage class"
-
-DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
 def storage(stack: Stack, facts: Facts) -> Iterator[Finding]:
@@ -52,4 +51,4 @@ def _able(name: str, found: StorageClass) -> Finding:
 
 def _is_default(found: StorageClass) -> bool:
     worn = (found.metadata.annotations if found.metadata else None) or {}
-    return worn.get(DEFAULT) == "true"
+    return any(worn.get(key) == "true" for key in DEFAULT_ANNOTATIONS)

@@ -55,6 +55,7 @@ def _other(arguments: argparse.Namespace) -> int:
             refresh = ["--refresh"] if os.environ.get(local.REFRESH) == "1" else []
             return engine.interactive("up", "--continue-on-error", *refresh, *pack) or _prove(arguments.stack)
         case "down":
+            local.demand_unprotected(engine)
             return engine.interactive("destroy", "--continue-on-error")
         case "preview":
             return engine.interactive("preview", *pack)

@@ -155,7 +155,13 @@ def preview(workspace: Workspace, rig: Rig) -> int:
 
 
 def down(workspace: Workspace, rig: Rig, *, keep_rig: bool) -> None:
-    """Destroy the stack, say what it retains, then remove the rig and with it that data, unless *keep_rig*."""
+    """Destroy the stack, say what it retains, then remove the rig and with it that data, unless *keep_rig*.
+
+    Raises ToolError for a stack with a protected storage, of which nothing is removed then.
+    """
+    if workspace.exists:
+        workspace.unlock()
+        demand_unprotected(workspace.engine())
     if workspace.exists and rig.status().state == "running":
         _destroy(workspace)
     if keep_rig:
@@ -166,9 +172,21 @@ def down(workspace: Workspace, rig: Rig, *, keep_rig: bool) -> None:
     say("down: stack, rig and its data are gone")
 
 
+def demand_unprotected(engine: Engine) -> None:
+    """Refuse to destroy a stack in part: the engine leaves what is protected, and takes the rest.
+
+    Raises ToolError. A stack that has no state yet has nothing that is protected.
+    """
+    protected: list[str] = []
+    with suppress(ToolError):
+        protected = engine.outputs().get("protected", [])
+    if protected:
+        advice = "say `protect: false` of each in the stack file, run `up`, then `down`"
+        raise ToolError(f"protected: storage {', '.join(protected)}; {advice}")
+
+
 def _destroy(workspace: Workspace) -> None:
     engine = workspace.engine()
-    workspace.unlock()
     retained = engine.outputs().get("retained", [])
     if engine.run("destroy", "--yes", "--continue-on-error", "--suppress-progress"):
         raise ToolError("the stack is not destroyed: pulumi says why above")
