@@ -36,7 +36,7 @@ preview: init ## show what `make up` would change
 ssh-config: init ## print the ssh_config of the stack's units (UNIT=trainer.lab-a: what its users need, and no other's)
 	@$(VENV)/python -m tools.stack ssh-config --stack $(STACK) $(if $(UNIT),--unit $(UNIT))
 
-status: init ## what each unit of a stack does, whether a login to it works, and why not (JSON=1: for programs)
+status: init ## what each unit and storage of a stack does, whether a login works, and why not (JSON=1: for programs)
 	@$(VENV)/python -m tools.status --stack $(STACK) $(if $(JSON),--json)
 
 stop: init ## write `running: false` of a unit into the stack file, then `make up`: make stop UNIT=trainer.lab-a

@@ -68,7 +68,7 @@ def survey(client: Client, owner: str, namespaces: Iterable[str]) -> Survey:
     ours = {names.OWNER_LABEL: owner}
 
     def listed(kind: Any, component: str) -> Iterator[Object]:
-        return _listed(client, kind, within, {**ours, names.COMPONENT_LABEL: component})
+        return listed_everywhere(client, kind, within, {**ours, names.COMPONENT_LABEL: component})
 
     return Survey(
         deployments=_by(_place, listed(Deployment, "unit")),
@@ -114,11 +114,11 @@ class Looker:
             return list(states(self.client, found, wanted, logs=logs))
 
 
-def events_in(client: Client, namespace: str) -> tuple[Object, ...]:
-    """Give the events of a namespace's pods; none where they may not be listed."""
-    of_pods: dict[str, Any] = {"involvedObject.kind": "Pod"}
+def events_in(client: Client, namespace: str, kind: str | None = "Pod") -> tuple[Object, ...]:
+    """Give the events of a namespace about one *kind*, None: about all; none where they may not be listed."""
+    about: dict[str, Any] = {"involvedObject.kind": kind} if kind else {}
     try:
-        return tuple(e.to_dict() for e in client.list(Event, namespace=namespace, fields=of_pods, chunk_size=PAGE))
+        return tuple(e.to_dict() for e in client.list(Event, namespace=namespace, fields=about, chunk_size=PAGE))
     except httpx2.HTTPStatusError as error:
         if error.response.status_code != httpx2.codes.FORBIDDEN:
             raise
@@ -147,7 +147,8 @@ def tunnel_log(client: Client, namespace: str, seen: Seen) -> tuple[str, ...] | 
         return ()  # it went, or is not there yet
 
 
-def _listed(client: Client, kind: Any, namespaces: list[str], labels: names.Labels) -> Iterator[Object]:
+def listed_everywhere(client: Client, kind: Any, namespaces: list[str], labels: names.Labels) -> Iterator[Object]:
+    """List objects of *kind* with *labels* in the whole cluster; where that is forbidden, in *namespaces*."""
     selector: dict[str, Any] = dict(labels)
     try:
         found = list(client.list(kind, namespace=EVERYWHERE, labels=selector, chunk_size=PAGE))

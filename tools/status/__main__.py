@@ -1,18 +1,20 @@
-"""``python -m tools.status --stack X [--json]``: what each unit of a stack does, and whether a login to it works.
+"""``python -m tools.status --stack X [--json]``: what each unit and storage of a stack does, and why not.
 
-Exit status: 0 whatever state the units are in; 1 when the stack file cannot be read or the cluster cannot be asked.
+Exit status: 0 whatever state they are in; 1 when the stack file cannot be read or the cluster cannot be asked.
 """
 
 import argparse
 import json
 import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from tools.shell import HEARTBEAT_SECONDS, command, say
 from tools.stack.asking import asked
 from tools.stack.reading import read_stack
 from tools.stack.workspace import LOCAL
 from tools.status.rows import Row, rows, table
+from tools.status.storage_rows import StorageRow, storage_rows, storage_table
 
 
 def main() -> None:
@@ -20,12 +22,12 @@ def main() -> None:
     arguments = _parser().parse_args()
     stack = read_stack(arguments.stack)
     with asked(stack) as client:
-        found = _watched(rows(client, stack))
+        units, storages = _watched(rows(client, stack)), storage_rows(client, stack)
         if arguments.json:
-            for row in found:
+            for row in chain[Row | StorageRow](units, storages):
                 print(json.dumps(row.plain))
         else:
-            print(table(found))
+            print("\n\n".join(filter(None, (table(units), storage_table(storages)))))
 
 
 def _watched(found: Iterable[Row]) -> Iterator[Row]:
@@ -43,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tools.status", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--stack", default=LOCAL, help="stack to look at (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="one JSON object per unit and line")
+    parser.add_argument("--json", action="store_true", help="one JSON object per unit or storage (`kind`) and line")
     return parser
 
 

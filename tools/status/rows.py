@@ -32,6 +32,7 @@ class Row:
         """Give it for programs."""
         unit, ssh = self.state.unit, self.state.ssh
         return {
+            "kind": "unit",
             "tenant": self.tenant,
             "unit": self.unit,
             "namespace": self.namespace,
@@ -74,14 +75,23 @@ def reason(state: State) -> str:
         said.append(f"ssh: {ssh.message}")
     elif ssh.state is Ssh.PENDING and ssh.reason != unit.reason:
         said.append(f"ssh: {ssh.reason}")
-    line = "; ".join(filter(None, (" ".join(one.split()) for one in said)))
+    return in_a_line("; ".join(filter(None, said)))
+
+
+def in_a_line(text: str) -> str:
+    """Give *text* as a cell of the table."""
+    line = " ".join(text.split())
     return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
 
 
 def table(found: Iterable[Row], now: datetime | None = None) -> str:
     """Lay the rows out in columns."""
-    lines = [TITLES, *(row.words(now or datetime.now(UTC)) for row in found)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(TITLES))]
+    return columns([TITLES, *(row.words(now or datetime.now(UTC)) for row in found)])
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Lay *lines* of as many words each out in columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(_padded(line, widths) for line in lines)
 
 
