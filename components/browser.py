@@ -16,7 +16,8 @@ BROWSER = "browser"
 DATA = "/data"
 
 REQUESTS = {"cpu": "10m", "memory": "32Mi"}
-LIMITS = {"cpu": "1", "memory": "256Mi"}
+LIMITS = {"cpu": "1", "memory": "512Mi"}
+"""A download that nobody reads holds half a MiB: a thousand fit, more than the proxy lets in."""
 
 HIDDEN = ("lost+found", ".gpu-runtime")
 """Not shown, at any depth: what file systems and the prepare job keep for themselves."""

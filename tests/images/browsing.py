@@ -23,7 +23,7 @@ PREFIX = names.browser_path("lab-a", "dataset")
 CLONE_NEWNET = 0x40000000
 MIB = 1 << 20
 MEMORY = 64 * MIB
-"""A quarter of what the pod may take: whatever the volume holds, dufs stays well below its limit."""
+"""An eighth of what the pod may take: whatever the volume holds, dufs stays well below its limit."""
 
 
 @dataclass

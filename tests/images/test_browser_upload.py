@@ -22,11 +22,13 @@ def browser(shown: Pod) -> Iterator[Browser]:
 
 
 def test_a_file_is_added(browser: Browser) -> None:
-    """It belongs to the storage's uid, so that the unit can change it; folders above it are made."""
-    assert browser.ask("/new/folder/file", "PUT", body=b"content").status == 201
-    file = browser.volume / "new/folder/file"
+    """It belongs to the storage's uid, so that the unit can change it; its folder is made before."""
+    assert browser.ask("/new/file", "PUT", body=b"content").status == 404
+    assert browser.ask("/new", "MKCOL").status == 201
+    assert browser.ask("/new/file", "PUT", body=b"content").status == 201
+    file = browser.volume / "new/file"
     assert (file.read_bytes(), file.stat().st_uid) == (b"content", UID)
-    assert browser.file("new/folder/file").body == b"content"
+    assert browser.file("new/file").body == b"content"
 
 
 def test_what_is_there_stays(browser: Browser) -> None:
