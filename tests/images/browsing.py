@@ -1,68 +1,25 @@
 """A storage's browser in a container of its own, and people who ask it for files."""
 
-import ctypes
 import http.client
 import json
 import os
 import re
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from typing_extensions import override
-
 from components import names
 from components.browser import DATA, dufs_arguments
-from tests.images.containers import GROUP, PATIENCE, UID, Pod, Running, until
+from tests.images.containers import GROUP, UID, Pod, Running, until
+from tests.spaces import Answer, Site
 
 PREFIX = names.browser_path("lab-a", "dataset")
-CLONE_NEWNET = 0x40000000
 MIB = 1 << 20
 MEMORY = 64 * MIB
 """An eighth of what the pod may take: whatever the volume holds, dufs stays well below its limit."""
-
-
-@dataclass
-class Answer:
-    """What came back, whole."""
-
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes = field(repr=False)
-
-    @property
-    def names(self) -> list[str]:
-        """Give the names of a listing that was asked for as JSON."""
-        return [item["name"] for item in json.loads(self.body)["paths"]]
-
-
-class Connection(http.client.HTTPConnection):
-    """A connection from within a container's network namespace."""
-
-    def __init__(self, running: Running) -> None:
-        super().__init__("127.0.0.1", names.BROWSER_PORT, timeout=PATIENCE)
-        self.space = Path(f"/proc/{running.namespaces.pid}/ns/net")
-
-    @override
-    def connect(self) -> None:
-        self.sock = _socket_in(self.space)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect((self.host, self.port))
-
-
-def _socket_in(space: Path) -> socket.socket:
-    """Make a socket of the namespace *space*; this thread is in its own again afterwards."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    with Path("/proc/thread-self/ns/net").open() as home, space.open() as there:
-        assert libc.setns(there.fileno(), CLONE_NEWNET) == 0
-        try:
-            return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        finally:
-            assert libc.setns(home.fileno(), CLONE_NEWNET) == 0
 
 
 @dataclass
@@ -72,26 +29,18 @@ class Browser:
     running: Running
     volume: Path
 
+    @property
+    def site(self) -> Site:
+        """Give where it answers."""
+        return Site(Path(f"/proc/{self.running.namespaces.pid}/ns/net"), "127.0.0.1", names.BROWSER_PORT)
+
     def ask(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None) -> Answer:
         """Ask for *path* below the storage's own, quoted already."""
-        return self.raw(f"{PREFIX}{path}", method, headers, body)
+        return self.site.ask(f"{PREFIX}{path}", method, headers, body)
 
-    def raw(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None) -> Answer:
-        """Ask for *path* as it is."""
-        with self.begun(path, method, headers, body) as answer:
-            return Answer(answer.status, answer.headers, answer.read())
-
-    @contextmanager
-    def begun(
-        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: Any = None
-    ) -> Iterator[http.client.HTTPResponse]:
-        """Ask, and leave the body to be read as slowly as one likes."""
-        connection = Connection(self.running)
-        try:
-            connection.request(method, path, headers=dict(headers or {}), body=body)
-            yield connection.getresponse()
-        finally:
-            connection.close()
+    def names(self, path: str) -> list[str]:
+        """List a folder, or what a search finds."""
+        return [item["name"] for item in json.loads(self.ask(path).body)["paths"]]
 
     def file(self, name: str) -> Answer:
         """Ask for the file called *name* in the volume's root."""

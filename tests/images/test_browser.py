@@ -44,7 +44,7 @@ def test_a_listing_and_its_files(browser: Browser) -> None:
     page = browser.ask("/")
     assert page.status == 200
     assert page.headers["Content-Type"].startswith("text/html")
-    assert browser.ask("/?json").names == ["sub", "readme.txt"]
+    assert browser.names("/?json") == ["sub", "readme.txt"]
     file = browser.file("readme.txt")
     assert (file.status, file.body) == (200, b"hello\n")
     assert file.headers["Content-Type"].startswith("text/plain")
@@ -59,8 +59,8 @@ def test_only_below_its_own_path(browser: Browser) -> None:
     """
     assert browser.ask("/__dufs__/health").status == 200
     for path in ("/", "/__dufs__/health", "/storage/lab-a", "/storage/lab-a/other/", "/readme.txt"):
-        assert browser.raw(path).status == 400, path
-    assert browser.raw(f"{PREFIX}readme.txt").status == 200
+        assert browser.site.ask(path).status == 400, path
+    assert browser.site.ask(f"{PREFIX}readme.txt").status == 200
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_ranges(browser: Browser, asked: str, status: int, body: bytes) -> None:
 
 def test_search(browser: Browser) -> None:
     """A name is found at any depth, whatever its case."""
-    assert browser.ask("/?q=NUMB&json").names == ["sub/numbers.bin"]
-    assert browser.ask("/?q=nothing&json").names == []
+    assert browser.names("/?q=NUMB&json") == ["sub/numbers.bin"]
+    assert browser.names("/?q=nothing&json") == []
 
 
 def test_archive(browser: Browser) -> None:
@@ -109,8 +109,8 @@ def test_what_jobs_and_file_systems_keep_is_not_shown(shown: Pod) -> None:
     for name in (".gpu-runtime/prepared", "lost+found/x", "sub/.gpu-runtime/prepared", "sub/seen"):
         write(shown, name, b"")
     with browsing(shown) as browser:
-        assert browser.ask("/?json").names == ["sub"]
-        assert browser.ask("/?q=e&json").names == ["sub/seen"]
+        assert browser.names("/?json") == ["sub"]
+        assert browser.names("/?q=e&json") == ["sub/seen"]
         assert zipfile.ZipFile(io.BytesIO(browser.ask("/?zip").body)).namelist() == ["sub/seen"]
 
 
@@ -123,8 +123,8 @@ def test_ten_thousand_files_in_a_folder(shown: Pod) -> None:
         asking.start()
         while asking.is_alive():
             assert browser.healthy
-        assert len(browser.ask("/?json").names) == 10_000
-        assert browser.ask("/?q=file-00042&json").names == ["file-00042.bin"]
+        assert len(browser.names("/?json")) == 10_000
+        assert browser.names("/?q=file-00042&json") == ["file-00042.bin"]
         assert browser.memory < MEMORY
 
 
@@ -132,12 +132,12 @@ def test_a_large_file_in_little_memory(shown: Pod) -> None:
     """20 GB stream through a few MiB, its end is reached at once by a range, and a slow reader costs nothing."""
     sparse(shown, "large", 20 * 10**9)
     with browsing(shown) as browser:
-        with browser.begun(f"{PREFIX}/large") as answer, browser.begun(f"{PREFIX}/large"):
+        with browser.site.begun(f"{PREFIX}/large") as answer, browser.site.begun(f"{PREFIX}/large"):
             assert answer.headers["Content-Length"] == str(20 * 10**9)
             for _ in range(1024):
                 assert len(answer.read(MIB)) == MIB
         assert browser.ask("/large", headers={"Range": "bytes=-4"}).body == b"last"
-        with browser.begun(f"{PREFIX}/?zip") as archive:
+        with browser.site.begun(f"{PREFIX}/?zip") as archive:
             for _ in range(64):
                 archive.read(4096)
         assert browser.memory < MEMORY
@@ -148,7 +148,7 @@ def test_an_interrupted_download_goes_on(shown: Pod) -> None:
     content = os.urandom(32 * MIB)
     write(shown, "file", content)
     got = b""
-    with browsing(shown) as browser, browser.begun(f"{PREFIX}/file") as answer:
+    with browsing(shown) as browser, browser.site.begun(f"{PREFIX}/file") as answer:
         tag = answer.headers["ETag"]
         got += answer.read(3 * MIB)
         browser.running.signal(signal.SIGKILL)
@@ -165,7 +165,7 @@ def test_an_interrupted_download_goes_on(shown: Pod) -> None:
 def test_sigint_ends_it_at_once(shown: Pod) -> None:
     """A pod that ends needs no patience: who downloads is cut, and goes on with the next one."""
     sparse(shown, "large", 10**9)
-    with browsing(shown) as browser, browser.begun(f"{PREFIX}/large") as answer:
+    with browsing(shown) as browser, browser.site.begun(f"{PREFIX}/large") as answer:
         answer.read(MIB)
         browser.running.signal(signal.SIGINT)
         assert browser.running.namespaces.wait(END_SECONDS) == 0

@@ -42,7 +42,7 @@ def test_a_hostile_name_is_only_a_name(shown: Pod, name: str) -> None:
     """It is listed as it is, escaped in pages, fetched by its quoted form, and splits no header."""
     write(shown, f"in/{name}", name.encode())
     with browsing(shown) as browser:
-        assert browser.ask("/in/?json").names == [name]
+        assert browser.names("/in/?json") == [name]
         file = browser.ask(f"/in/{quote(name, safe='')}")
         assert (file.status, file.body) == (200, name.encode())
         assert set(map(str.lower, file.headers)) <= HEADERS
@@ -73,8 +73,8 @@ def test_a_link_out_of_the_volume_leads_nowhere(shown: Pod, target: str) -> None
     owned_link(shown, "link", target)
     write(shown, "file", b"")
     with browsing(shown) as browser:
-        assert browser.ask("/?json").names == ["file"]
-        assert browser.ask("/?q=i&json").names == ["file"]
+        assert browser.names("/?json") == ["file"]
+        assert browser.names("/?q=i&json") == ["file"]
         assert zipfile.ZipFile(BytesIO(browser.ask("/?zip").body)).namelist() == ["file"]
         for path in ("/link", "/link/", "/link/bin/dufs", "/link/usr/bin/dufs"):
             assert browser.ask(path).status == 404
@@ -122,7 +122,7 @@ def test_a_name_that_is_no_text_stays_out_of_reach(shown: Pod) -> None:
     Path(os.fsdecode(folder + b"/bad\xff\xfe.bin")).write_bytes(b"")
     write(shown, "good", b"")
     with browsing(shown) as browser:
-        assert sorted(browser.ask("/?json").names) == ["", "good"]
+        assert sorted(browser.names("/?json")) == ["", "good"]
         assert browser.ask("/bad%ff%fe.bin").status == 400
         assert zipfile.ZipFile(BytesIO(browser.ask("/?zip").body)).namelist() == ["good"]
 
@@ -148,7 +148,7 @@ def test_many_slow_readers(shown: Pod) -> None:
     sparse(shown, "large", 10**9)
     with browsing(shown) as browser, ExitStack() as stack:
         for _ in range(200):
-            stack.enter_context(browser.begun(f"{PREFIX}/large"))
+            stack.enter_context(browser.site.begun(f"{PREFIX}/large"))
         assert len(browser.ask("/large", headers={"Range": f"bytes=0-{MIB - 1}"}).body) == MIB
         assert browser.memory < bytes_of(LIMITS["memory"]) / 2
 

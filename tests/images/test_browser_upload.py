@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.images.browsing import MEMORY, MIB, PREFIX, Browser, Connection, browsing, write
+from tests.images.browsing import MEMORY, MIB, PREFIX, Browser, browsing, write
 from tests.images.containers import UID, Pod, until
+from tests.spaces import Connection
 
 APPEND = {"X-Update-Range": "append"}
 
@@ -52,7 +53,7 @@ def test_a_large_file_comes_in_parts(browser: Browser) -> None:
 def test_an_interrupted_upload_goes_on(browser: Browser) -> None:
     """What had arrived of a large file is there, its size says how much, and the rest is appended."""
     content = os.urandom(40 * MIB)
-    connection = Connection(browser.running)
+    connection = Connection(browser.site.space, browser.site.host, browser.site.port)
     connection.putrequest("PUT", f"{PREFIX}/file")
     connection.putheader("Content-Length", str(len(content)))
     connection.endheaders(content[: 30 * MIB])

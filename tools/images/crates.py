@@ -9,14 +9,19 @@ from pathlib import Path
 
 from tools import toolchain
 from tools.images import debian
-from tools.images.store import key_of, key_of_files, step, work_folder
+from tools.images.store import key_of, step, work_folder
 from tools.shell import ToolError, say
 
 COMPILER_PACKAGES = {"bookworm": ("cargo-web",)}
 """Debian release → what brings a cargo of today, where the package of that name is too old for us."""
 
+DEBIAN_CARGO = Path("/usr/bin/cargo")
+
 STATIC = "-C target-feature=+crt-static"
 """glibc within: the program resolves no name and loads no plugin, which is all that a static glibc cannot do."""
+
+FEATURES = ("--no-default-features",)
+"""TLS is the proxy's."""
 
 LINKER_PACKAGES = ("gcc", "libc6-dev")
 """What rustc needs of Debian for the last step."""
@@ -24,7 +29,7 @@ LINKER_PACKAGES = ("gcc", "libc6-dev")
 
 def key(crate: str) -> str:
     """Return one key for all that decides how *crate* comes out, but for the compiler's version."""
-    return key_of(_pinned(crate), debian.codename(), platform.machine(), key_of_files(Path(__file__)))
+    return key_of(_pinned(crate), debian.codename(), platform.machine(), STATIC, *FEATURES)
 
 
 def install(crate: str, into: Path) -> None:
@@ -37,7 +42,7 @@ def install(crate: str, into: Path) -> None:
     with work_folder(into / "work") as work:
         # a target, though it is this machine's own: else the flags would reach macros, which are libraries
         target = f"--target={_said(cargo, 'host')}"
-        what = [crate, f"--version=={_pinned(crate)}", "--locked", "--no-default-features", target]
+        what = [crate, f"--version=={_pinned(crate)}", "--locked", *FEATURES, target]
         where = [f"--root={work / 'root'}", "--no-track"]
         step([cargo, "install", *what, *where], f"{crate} build", env=_environment(cargo, work))
         shutil.copy(work / "root/bin" / crate, into / crate)
@@ -69,8 +74,8 @@ def _cargo() -> Path:
 
 def _new_enough(minimum: str) -> Path | None:
     """Return the first cargo, of PATH or of Debian, whose Rust is *minimum* or newer."""
-    places = [shutil.which("cargo"), "/usr/bin/cargo"]
-    programs = [Path(place) for place in places if place and os.access(place, os.X_OK)]
+    own = shutil.which("cargo")
+    programs = [cargo for cargo in (Path(own) if own else DEBIAN_CARGO, DEBIAN_CARGO) if os.access(cargo, os.X_OK)]
     return next((cargo for cargo in programs if _numbers(_said(cargo, "release")) >= _numbers(minimum)), None)
 
 
