@@ -22,6 +22,7 @@ ORDER = (
     "test_arrival",
     "test_keys",
     "test_landing",
+    "test_browser",
     "test_unit_life",
     "test_two_stacks",
     "test_main_job",
