@@ -35,6 +35,9 @@ CONNECT_SECONDS = "5s"
 KEEPALIVE = {"keepalive_time": 60, "keepalive_interval": 10, "keepalive_probes": 3}
 """Seconds, and questions: a pod whose node is gone is noticed, however long a stream may be silent."""
 
+AT_ONCE = {"circuit_breakers": {"thresholds": [{"max_connections": 400, "max_pending_requests": 100}]}}
+"""Requests of one proxy to one browser, and those that wait: two proxies ask less than its memory is for."""
+
 SMALLEST_PAGE = 4096
 """Bytes: what Envoy itself allows a direct response."""
 
@@ -84,7 +87,7 @@ def port_cluster(namespace: str, port: Port) -> str:
 
 def _clusters(tenant: Tenant) -> Iterator[Json]:
     for storage in tenant.storages:
-        yield _cluster(storage_cluster(tenant.namespace, storage), storage.endpoints)
+        yield {**_cluster(storage_cluster(tenant.namespace, storage), storage.endpoints), **AT_ONCE}
     for port in tenant.ports:
         yield _cluster(port_cluster(tenant.namespace, port), port.endpoints)
 
@@ -150,6 +153,7 @@ def _files(namespace: str, storage: Storage) -> Iterator[Json]:
     yield {"match": {"path": "/"}, "redirect": {"path_redirect": f"{path}/", "response_code": "FOUND"}}
     if storage.upload is not None:
         yield from _refused_uploads(path, storage.upload)
+        yield _answer({"path_separated_prefix": path, "headers": [_method("PATCH"), _beside_the_end()]}, 403, "")
     methods = READS if storage.upload is None else f"{READS}|{WRITES}"
     yield {
         "match": {"path_separated_prefix": path, "headers": [_method(methods)]},
@@ -166,6 +170,12 @@ def _refused_uploads(path: str, limit: int) -> Iterator[Json]:
     unsaid = {"name": "content-length", "present_match": False}
     yield _answer({"path_separated_prefix": path, "headers": [_method(WRITES), beyond]}, 413, "")
     yield _answer({"path_separated_prefix": path, "headers": [_method("PUT|PATCH"), unsaid]}, 411, "")
+
+
+def _beside_the_end() -> Json:
+    """Match a PATCH that does not append: dufs would write it over what is there."""
+    append = {"string_match": {"exact": "append"}, "invert_match": True, "treat_missing_header_as_empty": True}
+    return {"name": "x-update-range", **append}
 
 
 def _web(namespace: str, port: Port) -> Json:
