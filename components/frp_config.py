@@ -28,7 +28,8 @@ webServer.addr = "127.0.0.1"
 webServer.port = {names.FRPS_API_PORT}
 # no client may ever open a port here; 1 is a port that an unprivileged process cannot bind
 allowPorts = [{{ single = 1 }}]
-detailedErrorsToClient = false
+# why it is refused: its operator reads it from the client; the gate tells nothing to who proves nothing
+detailedErrorsToClient = true
 transport.heartbeatTimeout = {HEARTBEAT_TIMEOUT_SECONDS}
 transport.maxPoolCount = 5
 # each session has a connection of its own: faster, and no slow one holds up the others

@@ -318,7 +318,7 @@ def test_a_restarted_frps_with_a_new_token_and_ca_is_found_again(
 
 
 def _access(authority: Authority, token: str) -> Access:
-    return Access("frps", authority.ca.read_text(), token, metas(claim())["capability"])
+    return Access("frps", authority.ca.read_text(), token, metas(claim())["capability"], tcp_mux=False)
 
 
 def test_a_restarted_frps_is_found_again(frps: Frps, trainer: Tunnel) -> None:

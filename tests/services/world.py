@@ -28,6 +28,8 @@ from gate.claim import Claim
 from tunnel.wanted import Access, Server, Unit, Wanted
 from typing_extensions import override
 
+from components import names
+from components.frp_config import PKI_DIR, frps_toml
 from tests.services.api import NAMESPACES, SERVICES, ApiServer, Store
 from tools.toolchain import ensure
 
@@ -311,38 +313,23 @@ class Gate:
         return self.request("POST", f"/frp?version=0.1.0&op={op}", body)
 
 
-def frps_toml(  # noqa: PLR0913, PLR0917 - what it says
+def frps_config(  # noqa: PLR0913, PLR0917 - what differs from the platform's
     folder: Path, port: int, connect_port: int, api_port: int, gate_port: int, cert: Path, key: Path
 ) -> str:
-    """Return an frps configuration as the platform's: TLS only, nothing but tcpmux, and nothing without the gate."""
-    return f"""\
-bindAddr = "127.0.0.1"
-bindPort = {port}
-tcpmuxHTTPConnectPort = {connect_port}
-webServer.addr = "127.0.0.1"
-webServer.port = {api_port}
-allowPorts = [{{ single = 1 }}]
-userConnTimeout = 10
-auth.method = "token"
-auth.tokenSource.type = "file"
-auth.tokenSource.file.path = "{folder}/frps-token"
-auth.additionalScopes = ["HeartBeats", "NewWorkConns"]
-log.to = "console"
-log.level = "info"
-log.disablePrintColor = true
-transport.tls.force = true
-transport.tls.certFile = "{cert}"
-transport.tls.keyFile = "{key}"
-transport.heartbeatTimeout = 30
-transport.maxPoolCount = 5
-
-[[httpPlugins]]
-name = "gate"
-addr = "https://127.0.0.1:{gate_port}"
-path = "/frp"
-ops = ["Login", "NewProxy", "NewUserConn"]
-tlsVerify = true
-"""
+    """Return the platform's own configuration of frps, with this test's ports and files."""
+    text = frps_toml(f"https://127.0.0.1:{gate_port}")
+    changes = {
+        f"bindPort = {names.TUNNEL_PORT}": f'bindAddr = "127.0.0.1"\nbindPort = {port}',
+        f"tcpmuxHTTPConnectPort = {names.FRPS_CONNECT_PORT}": f"tcpmuxHTTPConnectPort = {connect_port}",
+        f"webServer.port = {names.FRPS_API_PORT}": f"webServer.port = {api_port}",
+        f"{PKI_DIR}/tls.crt": str(cert),
+        f"{PKI_DIR}/tls.key": str(key),
+        f"{PKI_DIR}/token": f"{folder}/frps-token",
+    }
+    for before, after in changes.items():
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return text
 
 
 @dataclass
@@ -353,8 +340,6 @@ class Frps:
     authority: Authority
     gate: Gate
     name: str = "frps-0"
-    mux: bool = True
-    """False: each connection carries one thing, so that a client by hand may speak to it."""
     port: int = field(default_factory=free_port)
     connect_port: int = field(default_factory=free_port)
     api_port: int = field(default_factory=free_port)
@@ -373,8 +358,7 @@ class Frps:
         cert, key = certificate or self.authority.issue("frps")
         config = self.folder / f"{self.name}.toml"
         ports = (self.port, self.connect_port, self.api_port, self.gate.port)
-        text = frps_toml(self.folder, *ports, cert, key)
-        config.write_text(f"transport.tcpMux = {str(self.mux).lower()}\n{text}")
+        config.write_text(frps_config(self.folder, *ports, cert, key))
         # frps trusts for its plugin what its system trusts, and that is these two variables.
         env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
         argv = [str(ensure("frps")["frps"]), "-c", str(config)]
@@ -419,7 +403,7 @@ def listens(port: int) -> bool:
 
 def wanted(server: Server, authority: Authority, said: Claim, key: bytes = GATE_KEY) -> Wanted:
     """Return a tunnel for *said* to *server* with a capability under the gate key *key*."""
-    access = Access("frps", authority.ca.read_text(), TOKEN, metas(said, key)["capability"])
+    access = Access("frps", authority.ca.read_text(), TOKEN, metas(said, key)["capability"], tcp_mux=False)
     return Wanted(Unit(**asdict(said)), (server,), access)
 
 
@@ -431,6 +415,7 @@ def mount(folder: Path, tunnel: Wanted) -> None:
         **asdict(tunnel.unit),
         "serverName": tunnel.access.server_name,
         "servers": [asdict(server) for server in tunnel.servers],
+        "tcpMux": tunnel.access.tcp_mux,
     }
     (version / "tunnel.json").write_text(json.dumps(said))
     (version / "ca.crt").write_text(tunnel.access.ca)
