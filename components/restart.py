@@ -47,7 +47,12 @@ def may_restart(alias: str, allowed: str) -> bool:
 
 
 def refusal(alias: str, old: Manifest, new: Manifest, allowed: str) -> str | None:
-    """Say why the update of a unit's Deployment is refused, or None when it may go on."""
+    """Say why the update of a unit's Deployment is refused, or None when it may go on.
+
+    A unit that does not run, or shall not, has no work that a new template would end.
+    """
+    if 0 in (old["spec"].get("replicas"), new["spec"].get("replicas")):
+        return None
     fields = list(dict.fromkeys(differences(old["spec"]["template"], new["spec"]["template"])))
     if not fields or may_restart(alias, allowed):
         return None

@@ -33,6 +33,15 @@ def test_stopping_and_starting_is_not_refused() -> None:
     assert refusal("trainer.lab-a", deployment(A="1"), new, "") is None
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (0, 1), (1, 0)])
+def test_a_unit_that_does_not_run_has_no_work_to_lose(before: int, after: int) -> None:
+    """A stopped unit is changed without a word, and so is one that the same change stops or starts."""
+    old, new = deployment(A="1"), deployment(A="2")
+    old["spec"]["replicas"], new["spec"]["replicas"] = before, after
+
+    assert refusal("trainer.lab-a", old, new, "") is None
+
+
 @pytest.mark.parametrize(
     ("allowed", "may"),
     [("", False), ("all", True), ("trainer.lab-a", True), ("trainer", True), ("x, trainer", True), ("train", False)],
