@@ -14,6 +14,7 @@ def pod_problems(path: str, unit: UnitSpec, flavor: Flavor | None) -> Iterator[P
     for name, check in unit.probes.checks.items():
         yield from _probe(f"{path}.probes.{name}", name, check, unit)
     yield from _grace(path, unit)
+    yield from _start(path, unit)
     yield from _node_selector(path, unit, flavor)
 
 
@@ -40,6 +41,15 @@ def _grace(path: str, unit: UnitSpec) -> Iterator[Problem]:
         yield Problem(
             f"{path}.grace",
             f"{unit.grace} is not below the timeout {unit.timeout}, in which `up` waits for a restart",
+        )
+
+
+def _start(path: str, unit: UnitSpec) -> Iterator[Problem]:
+    if unit.must_run >= seconds(unit.timeout):
+        yield Problem(
+            f"{path}.timeout",
+            f"{unit.timeout} is not above startSeconds, {unit.must_run} s, for which its program must run before `up` "
+            "ends; wait longer, or watch its start for less",
         )
 
 

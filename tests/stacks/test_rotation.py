@@ -79,7 +79,7 @@ def test_what_rolls_the_servers() -> None:
     before = tier(secret=SECRET)[0].frps_fingerprint
 
     assert tier(secret=PREVIOUS)[0].frps_fingerprint != before
-    assert tier(secret=SECRET, epoch=PROD.get("epoch", 0) + 1)[0].frps_fingerprint != before
+    assert tier(secret=SECRET, epoch=int(PROD.get("epoch", 0)) + 1)[0].frps_fingerprint != before
     assert tier(secret=SECRET, previousSecret=PREVIOUS)[0].frps_fingerprint == before
 
 

@@ -113,6 +113,8 @@ def secret_env(**said: Any) -> Change:
         (at(f"{UNIT}.grace", "2h"), f"{UNIT}.grace", "at most 3600s"),
         (at(f"{UNIT}.grace", "30m"), f"{UNIT}.grace", "is not below the timeout 30m"),
         (at(f"{UNIT}.grace", "0s"), f"{UNIT}.grace", "'0s': must be a duration such as 90s"),
+        (at(f"{UNIT}.startSeconds", 1800), f"{UNIT}.timeout", "30m is not above startSeconds, 1800 s"),
+        (at(f"{UNIT}.timeout", "10s"), f"{UNIT}.timeout", "10s is not above startSeconds, 10 s"),
         (secret_env(secret="unit-trainer-tunnel"), f"{UNIT}.secretEnv.TOKEN.secret", "are the platform's own"),
         (secret_env(secret="unit-notebook-host-key"), f"{UNIT}.secretEnv.TOKEN.secret", "begin with unit- are the"),
         (secret_env(secret="Hub"), f"{UNIT}.secretEnv.TOKEN.secret", "the name of a Secret"),
