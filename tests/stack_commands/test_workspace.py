@@ -88,7 +88,13 @@ def test_a_misshapen_stack_file_is_left_for_the_program_to_refuse(said: dict[str
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [(None, "is not there"), ("", "is no stack file"), ("[]", "is no stack file"), ("config: [", "is no YAML")],
+    [
+        (None, "is not there"),
+        ("", "is no stack file"),
+        ("[]", "is no stack file"),
+        ("config: [", "is no YAML"),
+        ("config: {a: 1, b: {}, a: 2}", r"is no YAML: 'a' is there twice in .* line 1, column 23"),
+    ],
 )
 def test_what_is_no_stack_file_is_refused_by_name(tmp_path: Path, text: str | None, why: str) -> None:
     """A missing, empty or broken file is refused in one sentence that names it."""

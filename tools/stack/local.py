@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from typing_extensions import override
 
 from tools import images, toolchain
 from tools.rig import Rig
@@ -96,13 +97,26 @@ def write_stack(workspace: Workspace, rig: Rig, images_there: dict[str, str]) ->
     workspace.write(overlay(template(workspace.source), rig, images_there, workspace.public_key()))
 
 
+class _Loader(yaml.SafeLoader):
+    """Takes a key that is there twice for a mistake, as the engine does with the stack files that it reads itself."""
+
+    @override
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is there twice", problem_mark=key.start_mark)
+            seen |= {key.value} if isinstance(key, yaml.ScalarNode) else set()
+        return super().construct_mapping(node, deep)
+
+
 def template(source: Path) -> Config:
     """Read the stack file that people edit; what its values should be is the program's to say.
 
     Raises ToolError when it is missing, no YAML, or no stack file at all.
     """
     try:
-        said = yaml.safe_load(source.read_text())
+        said = yaml.load(source.read_text(), _Loader)  # noqa: S506 - a safe one
     except FileNotFoundError:
         raise ToolError(f"{source} is not there; `git checkout {source.name}` in its folder brings it back") from None
     except yaml.YAMLError as error:
