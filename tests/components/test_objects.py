@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from components import names
 from components.dns import DnsSpec
 from components.egress import Egress
 from components.entry import ServiceSpec
@@ -95,6 +96,17 @@ def test_source_ranges_close_the_entrance_twice() -> None:
 
     assert made["entrance"]["spec"]["loadBalancerSourceRanges"] == ["198.18.0.0/15"]
     assert made["frps-in-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
+
+
+def test_nobody_reaches_the_api_of_frps() -> None:
+    """Its API and dashboard listen on loopback, without metrics, and the policy opens the ports of the table."""
+    made = tunnel_manifests(TUNNEL, SECRETS)
+    said = made["frps-config"]["data"]["frps.toml"]
+    opened = {port["port"] for rule in made["frps-in-policy"]["spec"]["ingress"] for port in rule["ports"]}
+
+    assert 'webServer.addr = "127.0.0.1"' in said
+    assert "enablePrometheus" not in said
+    assert opened == {names.CONNECT_PORT, names.TUNNEL_PORT, names.STATE_PORT}
 
 
 @pytest.mark.parametrize("kind", ["ingress", "egress"])
