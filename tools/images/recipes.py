@@ -124,6 +124,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
     "proxy": Recipe("services/proxy", "in front of browsers and web ports: Envoy", (ENVOY,), {"BASE": "python"}),
+    "routes": Recipe("services/routes", "tells the proxy what there is", (shared("watching"),), {"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
 }
 """In the order in which they are built: a base comes before what stands on it."""
