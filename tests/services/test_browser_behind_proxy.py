@@ -18,7 +18,7 @@ from components.browser import dufs_arguments
 from tests.services.cluster import PASSWORD, browser, endpoint, endpoint_slice, htpasswd
 from tests.services.cluster import secret as passwords
 from tests.services.proxies import HOST, ROOT, Answer, Proxy, basic
-from tests.services.test_routes import OWNERS, a_view
+from tests.services.test_routes import OWNERS, TRAINER, a_view
 from tests.services.world import free_port, wait_for
 from tools.images.build import part_files
 from tools.images.recipes import DUFS, ENVOY
@@ -29,10 +29,10 @@ MIB = 1 << 20
 
 
 class Shown:
-    """Two storages of lab-a behind one proxy: `dataset` is shown, `inbox` takes uploads."""
+    """Two storages of lab-a behind one proxy: `dataset` is shown, `inbox` takes uploads; and a unit's port *web*."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, web: int = 9) -> None:
+        self.folder, self.web = folder, web
         self.ports = {"dataset": free_port(), "inbox": free_port()}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         for name in self.ports:
@@ -67,6 +67,8 @@ class Shown:
         services = [browser("dataset", "lab-a"), browser("inbox", "lab-a", upload=str(LIMIT))]
         there = endpoint("lab-a", "127.0.0.1")
         slices = [endpoint_slice(s, {"http": p}, there) for s, p in zip(services, self.ports.values(), strict=True)]
+        services.append(TRAINER)
+        slices.append(endpoint_slice(TRAINER, {"lab": self.web}, there))
         tenants = a_view(services=services, slices=slices, secrets=[passwords("lab-a", htpasswd("alice"))])
         files = {"clusters.json": clusters_json(tenants.tenants(OWNERS))}
         files["routes.json"] = routes_json(tenants.tenants(OWNERS), Site(HOST, 443))
