@@ -132,7 +132,7 @@ class Stack:
             egress=self.egress.of_tenant(tenant.egress),
             internal=tenant.internal,
             admin_tier=self._admin_tier(f"{unit}.{name}" for unit in tenant.units),
-            retained=any(not storage.delete_with_stack for storage in tenant.storages.values()),
+            retained=any(storage.protect or not storage.delete_with_stack for storage in tenant.storages.values()),
         )
 
     def _admin_tier(self, units: Iterable[str]) -> tuple[Flow, ...] | None:

@@ -59,8 +59,17 @@ class Seen:
 
 def claims_of(pod_spec: Object) -> list[str]:
     """Name the claims that a pod mounts."""
-    volumes = pod_spec.get("volumes") or ()
-    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if volume.get("persistentVolumeClaim")]
+    return [claim["claimName"] for claim in _claims(pod_spec)]
+
+
+def filled_by(job: Object) -> list[str]:
+    """Name the claims that a Job fills: not those that it copies from."""
+    return [claim["claimName"] for claim in _claims(job["spec"]["template"]["spec"]) if not claim.get("readOnly")]
+
+
+def _claims(pod_spec: Object) -> list[Object]:
+    volumes = (volume.get("persistentVolumeClaim") for volume in pod_spec.get("volumes") or ())
+    return [claim for claim in volumes if claim]
 
 
 def statuses(pod: Object) -> Iterator[Object]:

@@ -12,9 +12,9 @@ from status.objects import (
     UNIT,
     Object,
     Seen,
-    claims_of,
     condition,
     events_of,
+    filled_by,
     moment,
     running,
     status_of,
@@ -157,7 +157,7 @@ def _storage(seen: Seen) -> Verdict | None:
         unbound = {name: bound.get(name) for name in seen.mounted if bound.get(name) != "Bound"}
         waits |= {name: "is not bound" if phase else "does not exist" for name, phase in unbound.items()}
     for job in seen.jobs:
-        filled = {name: _unfilled(job) for name in claims_of(job["spec"]["template"]["spec"]) if name in seen.mounted}
+        filled = {name: _unfilled(job) for name in filled_by(job) if name in seen.mounted}
         waits |= {name: how for name, how in filled.items() if how}
     if not waits:
         return None

@@ -81,3 +81,14 @@ def test_placement_follows_the_stack_file() -> None:
     changed = copy.deepcopy(PROD)
     at(f"{UNIT}.running", value=False)(changed)
     assert Stack(parse(changed, ENCRYPTED), "prod").storages["home.lab-a"].placement.beside is None
+
+
+def test_a_namespace_stays_with_what_is_protected() -> None:
+    """A namespace that went would take its claims along, whatever protects them."""
+    changed = copy.deepcopy(PROD)
+    gone = {"size": "1Gi", "deleteWithStack": True}
+    changed["tenants"]["lab-b"]["storages"] = {"scratch": gone}
+    assert not Stack(parse(changed, ENCRYPTED), "prod").tenants["lab-b"].retained
+
+    changed["tenants"]["lab-b"]["storages"] = {"scratch": {**gone, "protect": True}}
+    assert Stack(parse(changed, ENCRYPTED), "prod").tenants["lab-b"].retained

@@ -35,6 +35,10 @@ CRASHED = container("unit", waiting("CrashLoopBackOff", "back-off 10s"), ended(7
 KILLED = container("unit", waiting("CrashLoopBackOff"), ended(137, "OOMKilled"), restarts=1)
 REFUSED = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: tenant"}
 
+SOURCE = {"persistentVolumeClaim": {"claimName": "storage-a", "readOnly": True}}
+COPYING = job("storage-b")
+COPYING["spec"]["template"]["spec"]["volumes"].append(SOURCE)
+
 PHASES: dict[str, tuple[Seen, str, str, str]] = {
     "no Deployment": (Seen(None), "Absent", "NotDeployed", "run `up`"),
     "no replicas, no pod": (Seen(deployment(replicas=0)), "Stopped", "NotRunning", "running: false"),
@@ -140,6 +144,12 @@ PHASES: dict[str, tuple[Seen, str, str, str]] = {
         "Progressing",
         "StorageNotReady",
         "storage-b is being filled",
+    ),
+    "a volume that is copied, by now": (
+        starting(mounts=["storage-a"], claims=(claim("storage-a"),), jobs=(COPYING,)),
+        "Progressing",
+        "UnitProgressing",
+        "its pod starts",
     ),
     "a volume that cannot be filled": (
         starting(mounts=["storage-a"], claims=(claim("storage-a"),), jobs=(job("storage-a", ("Failed", "deadline")),)),
