@@ -3,6 +3,7 @@
 import pulumi
 
 from components.arrival import demand
+from components.filling import tell
 from components.gpu_storage import GPUStorage
 from components.gpu_unit import GPUUnit
 from components.model import Manifest
@@ -33,6 +34,7 @@ def main() -> None:
     tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values())] if stack.tunnel else []
     proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier)))
     storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
+    _ = tell((s.filling for s in storages.values() if s.filling), ownership.storage_looker(stack))
     told = ownership.keys_hook(stack.config.cluster)
     units = []
     for alias, unit in stack.units.items():

@@ -4,10 +4,12 @@ import pulumi
 
 from components import names
 from components.browser import browser_manifests
+from components.filling import Filling
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
 from components.prepare import prepare_job
 from components.storage_spec import Storage
+from components.storage_survey import StoragePlace
 
 FIXED = ["spec.accessModes", "spec.storageClassName"]
 """Of a claim that is there: Kubernetes changes neither, and the engine would replace the claim, and lose its data.
@@ -47,6 +49,8 @@ class GPUStorage(pulumi.ComponentResource):
     """A volume, filled before anything that depends on this component starts."""
 
     claim: str
+    filling: Filling | None = None
+    """What `up` tells of while it waits, see filling."""
 
     def __init__(self, storage: Storage, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(names.component_type("GPUStorage"), storage.alias, {"namespace": storage.namespace}, opts)
@@ -65,4 +69,7 @@ class GPUStorage(pulumi.ComponentResource):
         # nobody sees a volume that is half filled
         register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
         self.claim = names.claim(storage.name)
+        if "prepare" in data:
+            place = StoragePlace(storage.namespace, storage.name)
+            self.filling = Filling(storage.alias, place, self, data["prepare"])
         self.register_outputs({"claim": self.claim})

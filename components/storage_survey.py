@@ -12,7 +12,7 @@ from status.objects import Object
 from status.storage_objects import StorageSeen
 from status.storage_states import StoragePhase, StorageState, storage_state
 
-from components import names
+from components import cluster, names
 from components.survey import events_in, listed_everywhere
 
 WELL = frozenset({StoragePhase.READY, StoragePhase.ABSENT})
@@ -34,6 +34,24 @@ class JudgedStorage:
     place: StoragePlace
     seen: StorageSeen
     state: StorageState
+
+
+@dataclass
+class StorageLooker:
+    """Looks again and again at the storages of one stack, through one connection that is made when first needed."""
+
+    kubeconfig: str
+    context: str
+    owner: str
+    client: Client | None = None
+
+    def __call__(self, places: Iterable[StoragePlace]) -> list[JudgedStorage]:
+        """Judge the storages at *places*. Raises UnreachableError when the cluster does not answer."""
+        wanted = list(places)
+        with cluster.ONE_AT_A_TIME, cluster.answered():
+            self.client = self.client or cluster.connect(self.kubeconfig, self.context)
+            found = survey_storages(self.client, self.owner, (place.namespace for place in wanted))
+            return list(storage_states(self.client, found, wanted))
 
 
 def survey_storages(client: Client, owner: str, namespaces: Iterable[str]) -> dict[StoragePlace, StorageSeen]:

@@ -13,6 +13,7 @@ from components.cluster_ranges import unlisted, unreached
 from components.cluster_storage import volumes
 from components.cluster_view import View, look
 from components.names import PROJECT
+from components.storage_survey import StorageLooker
 from components.survey import Looker
 from stacks.claim_checks import claim_cautions, claim_of, claim_problems, class_news
 from stacks.problems import Problem, RefusedError
@@ -128,3 +129,9 @@ def looker(stack: Stack) -> Looker:
     """Give what looks at the stack's units while the engine runs."""
     config = stack.config.cluster
     return Looker(cluster.kubeconfig_path(config.kubeconfig), config.context, stack.owner)
+
+
+def storage_looker(stack: Stack) -> StorageLooker:
+    """Give what looks at the stack's storages while the engine runs."""
+    config = stack.config.cluster
+    return StorageLooker(cluster.kubeconfig_path(config.kubeconfig), config.context, stack.owner)
