@@ -15,7 +15,7 @@ import yaml
 from lightkube import ApiError, Client
 from lightkube.resources.apps_v1 import Deployment
 
-from bench import configs, traffic
+from bench import arrival, configs, traffic
 from bench.figures import Row
 from components import cluster, names
 from tools import images, ssh_connect
@@ -94,10 +94,35 @@ def _stack_rows(workspace: Workspace, rig: Rig, parts: set[str], rounds: int) ->
         again = [_timed(lambda: local.up(workspace, rig)) for _ in range(rounds)]
         yield _row("second up without changes, seconds", again, NOTHING_GOAL_SECONDS)
     if "login" in parts:
-        found = [_late_login(workspace, rig, template, number) for number in range(rounds)]
-        yield _row("object creation to first login, seconds", found, note=SYSTEM_A)
+        yield from _login_rows(workspace, rig, template, rounds)
     if "traffic" in parts:
         yield from _traffic_rows(workspace, rig, template)
+
+
+def _login_rows(workspace: Workspace, rig: Rig, template: configs.Config, rounds: int) -> Iterator[Row]:
+    """Measure ours and system A's shape in turn, so that both have the same machine."""
+    ours, shape, words = [], [], ""
+    client = cluster.connect(str(rig.kubeconfig), f"rig-{rig.name}")
+    for number in range(rounds):
+        seconds, words = _late_login(workspace, rig, template, number)
+        ours.append(seconds)
+        pod = arrival.pod_of_two(f"two-{number}", workspace.stack, TENANT, _bundle(client))
+        shape.append(arrival.until_both_run(client, pod, _patiently))
+    yield _row("object creation to first login, seconds", ours, note=f"{SYSTEM_A}; last: {words}")
+    yield _row("a pod of system A's shape until it runs, seconds", shape, note="its login comes later")
+    yield _row("first login / that pod", [one / other for one, other in zip(ours, shape, strict=True)])
+
+
+def _bundle(client: Client) -> str:
+    """Give the bundle's image as the cluster has it."""
+    found = client.get(Deployment, names.unit(UNIT), namespace=TENANT).to_dict()
+    begun = found["spec"]["template"]["spec"]["initContainers"]
+    return next(str(one["image"]) for one in begun if one["name"] == "bundle")
+
+
+def _patiently(holds: Callable[[], bool], what: str) -> None:
+    done: Future[list[str]] = Future()
+    _until(holds, done, what)
 
 
 def _traffic_rows(workspace: Workspace, rig: Rig, template: configs.Config) -> Iterator[Row]:
@@ -133,8 +158,8 @@ def _say_stack(workspace: Workspace, config: configs.Config) -> None:
     workspace.source.write_text(yaml.safe_dump({"config": config}))
 
 
-def _late_login(workspace: Workspace, rig: Rig, template: configs.Config, number: int) -> float:
-    """Add a unit by another `up` and give the seconds from the moment its Deployment exists to its first login.
+def _late_login(workspace: Workspace, rig: Rig, template: configs.Config, number: int) -> tuple[float, str]:
+    """Add a unit by another `up`; give the seconds from its Deployment to its first login, and what they are made of.
 
     The moment is when we see it: an object's own timestamp has whole seconds.
     """
@@ -144,14 +169,14 @@ def _late_login(workspace: Workspace, rig: Rig, template: configs.Config, number
     with ThreadPoolExecutor(1) as pool:
         up = pool.submit(local.up, workspace, rig)
         _until(lambda: _exists(client, f"late-{number}"), up, "its Deployment")
-        began = time.monotonic()
+        moments = arrival.Moments(client, TENANT, names.selector("unit", f"late-{number}"))
         entrance, host = _entrance(template, rig), _host(template, f"late-{number}")
-        _until(lambda: _greets(entrance, host), up, "sshd behind the entrance")
+        _until(lambda: moments.look("greeting", _greets(entrance, host)), up, "sshd behind the entrance")
         _until(lambda: _logs_in(workspace, entrance, host), up, "a login")
-        seconds = time.monotonic() - began
-        say(f"login {number + 1}: {seconds:.2f} s after the Deployment")
+        seconds = time.monotonic() - moments.began
+        say(f"login {number + 1}: {seconds:.2f} s after the Deployment: {moments.words}")
         up.result()
-    return seconds
+    return seconds, moments.words
 
 
 def _until(holds: Callable[[], bool], up: "Future[list[str]]", what: str) -> None:

@@ -1,11 +1,11 @@
-"""The end of a unit's program: its container is held, and a sidecar of the pod shows the code in the Kubernetes API."""
+"""The end of a program: the unit's container is held, and another of its pod shows the code in the Kubernetes API."""
 
 from components.bundle import NO_GPU, mount
 from components.model import Manifest, requirements
 from policy.baseline import container_security
 
 DIR = "/.gpu-runtime-exit"
-"""Where the unit's container and the sidecar meet; a named pipe in it carries the code."""
+"""Where the unit's container and this one meet; a named pipe in it carries the code."""
 
 HOLD_ENV = "GPU_RUNTIME_HOLD"
 """Tells the bundle's launcher to hold the container, and for how many seconds an error is not held."""
@@ -26,12 +26,11 @@ def hold_env(start_seconds: int) -> Manifest:
 
 
 def exit_container(bundle_image: str) -> Manifest:
-    """Build the sidecar that ends with the program's code, and then waits for the next."""
+    """Build the container that ends with the program's code, and then waits for the next."""
     return {
         "name": "exit",
         "image": bundle_image,
         "imagePullPolicy": "IfNotPresent",
-        "restartPolicy": "Always",
         "command": COMMAND,
         "env": [NO_GPU],
         "resources": requirements(REQUESTS, LIMITS),

@@ -21,18 +21,18 @@ RUN_SIZE = "16Mi"
 
 
 def pod_template(pod: UnitPod) -> Manifest:
-    """Build the template: prepare the bundle, announce the host, run the user's program."""
+    """Build the template: prepare the bundle, run the user's program, announce the host."""
+    before = [copy_container(pod.bundle_image), _accounts_container(pod), *landing.sidecars(pod)]
     tunnel = [_tunnel_container(pod)] if pod.username else []
     held = [exit_container(pod.bundle_image)] if pod.hold is not None else []
-    beside = [*landing.sidecars(pod), *tunnel, *held]
     spec = {
         **POD_DEFAULTS,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "hostname": pod.name,
         "terminationGracePeriodSeconds": pod.grace,
         "securityContext": pod_security(pod.run_as.uid, pod.run_as.gid),
-        "initContainers": [copy_container(pod.bundle_image), _accounts_container(pod), *beside],
-        "containers": [_unit_container(pod)],
+        "initContainers": before,
+        "containers": [_unit_container(pod), *tunnel, *held],
         "volumes": list(_volumes(pod)),
     }
     return {"metadata": {"labels": dict(pod.labels)}, "spec": spec}
@@ -53,13 +53,18 @@ def _accounts_container(pod: UnitPod) -> Manifest:
 
 
 def _tunnel_container(pod: UnitPod) -> Manifest:
-    """Announce the unit's host. A sidecar by restart policy: up first, gone last, and without a probe that counts."""
+    """Announce the unit's host, beside the program and without a probe that counts.
+
+    No native sidecar: the kubelet takes a second for each container that must have started before the next, and the
+    client has nothing to do before sshd is up. When the pod ends it stays until sshd has ended, so that sessions see
+    the program's end; an sshd that is a native sidecar itself waits for it, and gets no such stay.
+    """
+    stay = [] if pod.mode == "sidecar" else ["--until-sshd-ends"]
     return {
         "name": "tunnel",
         "image": pod.tunnel_image,
         "imagePullPolicy": "IfNotPresent",
-        "restartPolicy": "Always",
-        "args": [f"--dir={TUNNEL_DIR}", f"--state={TUNNEL_STATE_DIR}", f"--local-port={names.SSHD_PORT}"],
+        "args": [f"--dir={TUNNEL_DIR}", f"--state={TUNNEL_STATE_DIR}", f"--local-port={names.SSHD_PORT}", *stay],
         "env": [NO_GPU],
         "resources": requirements(landing.TUNNEL_REQUESTS, landing.TUNNEL_LIMITS),
         "securityContext": container_security(),

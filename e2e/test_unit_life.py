@@ -49,7 +49,7 @@ def main(world: World, unit: str) -> Any:
 
 def shown(world: World, unit: str) -> Any:
     """Give what the API shows of a unit's ended program; None before its end."""
-    (found,) = (c for c in status(world, unit).initContainerStatuses if c.name == "exit")
+    (found,) = (c for c in status(world, unit).containerStatuses if c.name == "exit")
     return found.lastState.terminated if found.lastState else None
 
 

@@ -42,7 +42,7 @@ class Seen:
     @property
     def has_ssh(self) -> bool:
         """Say whether a tunnel client is part of the unit."""
-        return any(container["name"] == TUNNEL for container in self.template.get("initContainers") or ())
+        return any(container["name"] == TUNNEL for container in self.template.get("containers") or ())
 
     @property
     def mounted(self) -> list[str]:

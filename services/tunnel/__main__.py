@@ -11,6 +11,9 @@ from tunnel.frpc import Program
 from tunnel.log import event
 from tunnel.supervisor import Supervisor
 
+LAST_WORDS_SECONDS = 1.0
+"""For the ends of the sessions that were open, which sshd has written by then."""
+
 
 def arguments(argv: list[str]) -> argparse.Namespace:
     """Parse the command line; a mistake ends the program with a usage message."""
@@ -21,19 +24,24 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     log = Path("/.gpu-runtime-run/audit.log")
     parser.add_argument("--audit", type=Path, default=log, help="the unit's audit log (default: %(default)s)")
     parser.add_argument("--local-port", type=int, default=2222, help="sshd's port on loopback (default: %(default)s)")
+    stay = "when told to end, stay while sshd answers: its sessions see the end of the program"
+    parser.add_argument("--until-sshd-ends", action="store_true", help=stay)
     return parser.parse_args(argv)
 
 
 def main(argv: list[str]) -> int:
     """Run until SIGTERM or SIGINT."""
     options = arguments(argv)
-    stop = threading.Event()
+    stop, over = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     program = Program(options.frpc, options.state, options.local_port)
     event("supervising", dir=str(options.dir), port=options.local_port)
-    threading.Thread(target=follow, args=(options.audit, options.state / "audit", stop), daemon=True).start()
-    Supervisor(options.dir, program, stop).run()
+    audit = threading.Thread(target=follow, args=(options.audit, options.state / "audit", over), daemon=True)
+    audit.start()
+    Supervisor(options.dir, program, stop, stays=options.until_sshd_ends).run()
+    over.set()
+    audit.join(LAST_WORDS_SECONDS)
     event("stopped")
     return 0
 

@@ -137,9 +137,10 @@ def pass_on(log: AuditLog, allowance: Allowance, now: float) -> None:
 
 
 def follow(path: Path, memory: Path, stop: threading.Event) -> None:
-    """Pass the log at *path* on until *stop* is set."""
-    log, allowance = AuditLog(path, memory), Allowance()
-    while not stop.wait(LOOK_SECONDS):
+    """Pass the log at *path* on until *stop* is set, to its end."""
+    log, allowance, over = AuditLog(path, memory), Allowance(), False
+    while not over:
+        over = stop.wait(LOOK_SECONDS)
         try:
             pass_on(log, allowance, time.monotonic())
         except OSError as error:

@@ -86,6 +86,8 @@ class Supervisor:
     directory: Path
     program: Program
     stop: threading.Event = field(default_factory=threading.Event)
+    stays: bool = False
+    """Whether to go on after ``stop`` while sshd answers."""
     running: dict[Server, Frpc] = field(default_factory=dict)
     retries: dict[Server, Retry] = field(default_factory=dict)
     wanted: Wanted | None = None
@@ -99,11 +101,14 @@ class Supervisor:
     read_due: float = 0.0
 
     def run(self) -> None:
-        """Keep the tunnel until ``stop`` is set, then end every frpc."""
+        """Keep the tunnel until ``stop`` is set, and sshd has ended where that is to be seen; then end every frpc."""
         try:
             while not self.stop.is_set():
                 self.round(time.monotonic())
                 self.stop.wait(TICK_SECONDS)
+            while self.stays and not unanswered(self.program.local_port):
+                self.round(time.monotonic())
+                time.sleep(TICK_SECONDS)
         finally:
             for frpc in self.running.values():
                 frpc.process.terminate()

@@ -41,7 +41,7 @@ def held_for(**spec: Any) -> str | None:
 def test_who_is_held(spec: dict[str, Any], told: str | None) -> None:
     """A unit with SSH and a program is held, unless it says otherwise; an idle unit has no program that could end."""
     assert held_for(**spec) == told
-    assert (exit_container(image("bundle")) in pod(**spec)["initContainers"]) == (told is not None)
+    assert (exit_container(image("bundle")) in pod(**spec)["containers"]) == (told is not None)
     assert (exit_volume() in pod(**spec)["volumes"]) == (told is not None)
 
 
@@ -51,16 +51,16 @@ def test_a_unit_that_is_not_held_has_nothing_of_it() -> None:
 
 
 def test_holding_shares_nothing_but_a_pipe() -> None:
-    """The sidecar and the program have one volume in common, and it holds nothing else."""
+    """That container and the program have one volume in common, and it holds nothing else."""
     spec = pod(command=COMMAND)
-    (sidecar,) = (container for container in spec["initContainers"] if container["name"] == "exit")
+    (sidecar,) = (container for container in spec["containers"] if container["name"] == "exit")
 
     assert sidecar["volumeMounts"] == [{"name": "exit", "mountPath": "/.gpu-runtime-exit"}]
     assert [
         c["name"]
         for c in [*spec["initContainers"], *spec["containers"]]
         if sidecar["volumeMounts"][0] in c["volumeMounts"]
-    ] == ["exit", "unit"]
+    ] == ["unit", "exit"]
 
 
 def test_a_held_unit_obeys_the_law() -> None:

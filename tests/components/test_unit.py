@@ -143,7 +143,7 @@ def test_shared_memory_is_half_of_memory() -> None:
 def test_only_the_unit_container_holds_gpus() -> None:
     """The GPU is requested once, and every other container is told to see none."""
     pod = template()["spec"]
-    others = pod["initContainers"]
+    others = [*pod["initContainers"], *pod["containers"][1:]]
 
     assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert all("nvidia.com/gpu" not in json.dumps(c["resources"]) for c in others)

@@ -86,7 +86,9 @@ def test_only_the_units_container_holds_the_claim() -> None:
     spec = pod(CLAIMED)
 
     assert spec["containers"][0]["resources"]["claims"] == [{"name": "gpu"}]
-    assert all("claims" not in container["resources"] for container in spec["initContainers"])
+    assert all(
+        "claims" not in container["resources"] for container in [*spec["initContainers"], *spec["containers"][1:]]
+    )
     assert not any("nvidia.com" in name for name in spec["containers"][0]["resources"]["limits"])
 
 
@@ -168,7 +170,8 @@ def test_probes_are_the_programs_alone() -> None:
         "readinessProbe",
         "livenessProbe",
     }
-    assert not [c["name"] for c in spec["initContainers"] if any(key.endswith("Probe") for key in c)]
+    others = [*spec["initContainers"], *spec["containers"][1:]]
+    assert not [c["name"] for c in others if any(key.endswith("Probe") for key in c)]
 
 
 def test_a_units_wishes_win_over_its_flavors() -> None:

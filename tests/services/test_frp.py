@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,6 +27,7 @@ from tests.services.world import (
     Process,
     Tunnel,
     claim,
+    ending,
     free_port,
     holds,
     kill,
@@ -395,6 +397,25 @@ def test_it_ends_promptly_and_leaves_nothing(frps: Frps, trainer: Tunnel) -> Non
     assert list((trainer.folder / "state").iterdir()) == []
     assert [line["event"] for line in trainer.process.events()][-1] == "stopped"
     wait_for(lambda: b" 404 " in frps.status(HOST), "frps forgets the host")
+
+
+def test_it_stays_for_the_sessions_of_a_unit_that_ends(frps: Frps, authority: Authority, tmp_path: Path) -> None:
+    """Told to end, it carries sessions on until sshd has ended, which it does after the program; then it ends."""
+    sshd = Echo()
+    (tmp_path / "stays" / "mount").mkdir(parents=True)
+    tunnel = Tunnel(tmp_path / "stays", sshd, ("--until-sshd-ends",))
+    tunnel.mount(wanted(frps.server, authority, claim()))
+    with ending(sshd.end, tunnel.process.end):
+        wait_until_reached(frps)
+        with session(frps) as connection:
+            tunnel.process.popen.terminate()
+            with pytest.raises(subprocess.TimeoutExpired):
+                tunnel.process.popen.wait(1)
+            assert alive(connection)
+        with session(frps) as another:
+            assert alive(another)
+        sshd.end()
+        assert tunnel.process.popen.wait(10) == 0
 
 
 def test_servers_that_are_down_hold_no_other_up(frps: Frps, authority: Authority, tunnels: StartTunnel) -> None:

@@ -432,12 +432,13 @@ class Tunnel:
 
     folder: Path
     sshd: Echo
+    words: tuple[str, ...] = ()
     process: Process = field(init=False)
 
     def __post_init__(self) -> None:
         places = ["--dir", f"{self.folder}/mount", "--state", f"{self.folder}/state"]
         program = ["--frpc", str(ensure("frpc")["frpc"]), "--local-port", str(self.sshd.port)]
-        self.process = python("tunnel", *places, *program, output=self.folder / "tunnel.log")
+        self.process = python("tunnel", *places, *program, *self.words, output=self.folder / "tunnel.log")
 
     def mount(self, tunnel: Wanted) -> None:
         """Change what is mounted."""

@@ -7,16 +7,19 @@ from status.objects import Object, Seen
 
 BEGUN, ENDED = "2026-01-01T00:00:00Z", "2026-01-01T00:00:03Z"
 
+BESIDE = frozenset({"unit", "tunnel", "exit"})
+"""Containers of a pod that run at the same time."""
+
 RUNNING: Object = {"running": {"startedAt": BEGUN}}
 DONE: Object = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 
 
 def deployment(**changes: Any) -> Object:
     """Give a Deployment that runs one pod; ``status``, ``replicas``, ``ssh``, ``claims`` and ``gpus`` may be said."""
-    containers = [{"name": "unit", "env": [{"name": "GPU_COUNT", "value": str(changes.get("gpus", 0))}]}]
+    unit = {"name": "unit", "env": [{"name": "GPU_COUNT", "value": str(changes.get("gpus", 0))}]}
+    beside = [{"name": "tunnel"}] if changes.get("ssh", True) else []
     template: Object = {
-        "initContainers": [{"name": "tunnel"}] if changes.get("ssh", True) else [],
-        "containers": containers,
+        "containers": [unit, *beside],
         "volumes": [{"persistentVolumeClaim": {"claimName": name}} for name in changes.get("claims", ())],
     }
     whole = {"observedGeneration": 1, "availableReplicas": 1, "updatedReplicas": 1}
@@ -44,12 +47,12 @@ def container(name: str, state: Object, last: Object | None = None, restarts: in
 
 
 def pod(*containers: Object, name: str = "u-1", **changes: Any) -> Object:
-    """Give a pod; those of *containers* that are not the unit's start before it."""
+    """Give a pod; those of *containers* that are not BESIDE one another start before them."""
     status: Object = {
         "phase": changes.get("phase", "Running"),
         "conditions": changes.get("conditions", []),
-        "initContainerStatuses": [one for one in containers if one["name"] != "unit"],
-        "containerStatuses": [one for one in containers if one["name"] == "unit"],
+        "initContainerStatuses": [one for one in containers if one["name"] not in BESIDE],
+        "containerStatuses": [one for one in containers if one["name"] in BESIDE],
         **changes.get("status", {}),
     }
     return {"metadata": {"name": name, "creationTimestamp": BEGUN, **changes.get("metadata", {})}, "status": status}
