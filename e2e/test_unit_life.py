@@ -43,7 +43,7 @@ def status(world: World, unit: str) -> Any:
 
 def main(world: World, unit: str) -> Any:
     """Give the status of a unit's own container."""
-    (found,) = status(world, unit).containerStatuses
+    (found,) = (c for c in status(world, unit).containerStatuses if c.name == "unit")
     return found
 
 
