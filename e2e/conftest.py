@@ -23,6 +23,7 @@ ORDER = (
     "test_keys",
     "test_landing",
     "test_browser",
+    "test_storage",
     "test_unit_life",
     "test_two_stacks",
     "test_main_job",

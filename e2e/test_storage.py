@@ -1,0 +1,234 @@
+"""Storages on a real node: what may become of a claim, and in which state it is.
+
+The tests run in this order on one stack.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lightkube.codecs import from_dict
+from lightkube.resources.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from lightkube.resources.storage_v1 import StorageClass
+from lightkube.types import PatchType
+from status.storage_states import StorageState
+
+from e2e.conftest import describe, on_a_fresh_rig
+from e2e.world import Config, World, attempt
+from stacks.resolve import Stack
+from tools.stack import local
+from tools.stack.reading import read_file
+from tools.status.storage_rows import storage_rows, storage_table
+
+pytestmark = pytest.mark.e2e
+
+CLAIM = "storage-grows"
+GROWS = "gpu-runtime:tenants.lab-a.storages.grows"
+LARGER = {"size": "128Mi"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Give the stack of storages, up by a bare `pulumi up`."""
+    with on_a_fresh_rig(tmp_path_factory.mktemp("storage"), "storage") as made:
+        local.make_ready(made.workspace, made.rig)
+        status, said = attempt(made.engine(), "up", "--yes")
+        assert status == 0, f"{said}\n{describe(made)}"
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _tell_on_failure(request: pytest.FixtureRequest, world: World) -> Iterator[None]:
+    failed = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        print(describe(world))  # noqa: T201 - pytest shows it beside the failure
+
+
+def stack(world: World) -> Stack:
+    """Read the stack as its file is now."""
+    return read_file(world.workspace.config_file, world.workspace.stack)
+
+
+def states(world: World) -> dict[str, StorageState]:
+    """Give the state of each storage, as `make status` tells them."""
+    found = list(storage_rows(world.cluster, stack(world)))
+    assert all(row.storage in storage_table(found) for row in found)
+    return {row.storage: row.state for row in found}
+
+
+def storages(config: Config) -> Config:
+    """Give the storages of lab-a in a stack file."""
+    found: Config = config["gpu-runtime:tenants"]["lab-a"]["storages"]
+    return found
+
+
+def says(world: World, change: Callable[[Config], object]) -> str:
+    """Give what a preview says of the stack file after *change*, which it must refuse."""
+    with world.changed(change):
+        status, said = attempt(world.engine(), "preview")
+    assert status != 0, said
+    return said
+
+
+def edit(world: World, change: Callable[[Config], object]) -> None:
+    """Change the stack file for the tests that follow, too."""
+    said = yaml.safe_load(world.workspace.config_file.read_text())
+    change(said["config"])
+    world.workspace.config_file.write_text(yaml.safe_dump(said))
+
+
+def claim(world: World) -> Any:
+    """Give the claim that grows."""
+    return world.cluster.get(PersistentVolumeClaim, CLAIM, namespace="lab-a")
+
+
+def mark(world: World, **said: Any) -> None:
+    """Change the rig's storage class."""
+    world.cluster.patch(StorageClass, "local", said, patch_type=PatchType.MERGE)
+
+
+def test_a_filled_volume_is_its_units(world: World) -> None:
+    """What the prepare job wrote is there when the program starts, which may write it: one owner."""
+    found = states(world)
+
+    assert "filled and used" in "".join(world.cluster.log(world.pod("holder"), namespace="lab-a", container="unit"))
+    assert (found["data"].overall.reason, found["data"].prepare.phase.value) == ("StorageReady", "Succeeded")
+    assert (found["grows"].overall.reason, found["grows"].prepare.phase.value) == ("StorageReady", "NotRequested")
+    assert found["data"].browser.phase.value == "Disabled"
+
+
+def test_a_volume_that_waits_for_its_first_pod_is_told(world: World) -> None:
+    """With WaitForFirstConsumer a storage that nobody mounts has no volume, and says so."""
+    found = states(world)["idle"]
+
+    assert (found.overall.phase.value, found.overall.reason) == ("Pending", "StoragePending")
+    assert found.claim.reason == "WaitForFirstConsumer"
+
+
+def test_the_preview_tells_the_class(world: World) -> None:
+    """Who reads a preview knows which class the storages have, and what it can do, before anything is made."""
+    status, said = attempt(world.engine(), "preview")
+
+    assert status == 0, said
+    assert "storage class local, the cluster's default, by rancher.io/local-path" in said
+    assert "(WaitForFirstConsumer) and cannot grow" in said
+    assert "for data.lab-a, grows.lab-a, idle.lab-a" in said
+
+
+def test_what_a_claim_cannot_become_is_refused(world: World) -> None:
+    """The real claims speak against the stack file, at preview: all at once, and each with what it has."""
+    other = {"size": "32Mi", "class": "fast", "accessMode": "ReadWriteMany"}
+    said = says(
+        world, lambda config: (storages(config)["grows"].update(other), storages(config)["data"].update(LARGER))
+    )
+
+    assert f"{GROWS}.size: 32Mi is less than the 64Mi that its claim has; volumes only grow: say 64Mi or more" in said
+    assert f"{GROWS}.class: 'fast': its claim has class 'local', which never changes" in said
+    assert f"{GROWS}.accessMode: ReadWriteMany: its claim has ReadWriteOnce, which never changes" in said
+    assert "storages.data.size: 128Mi: its claim has 64Mi and cannot grow, since its class local does not say" in said
+
+
+def test_without_a_look_at_the_cluster_nothing_is_replaced(world: World) -> None:
+    """Even a run that asks nobody leaves class, mode and data alone: the engine keeps what the claim has."""
+    before = claim(world).metadata.uid
+    with world.changed(lambda config: storages(config)["grows"].update({"class": "fast"})):
+        status, said = attempt(world.engine(GPU_RUNTIME_OFFLINE="1"), "up", "--yes")
+
+    assert status == 0, said
+    assert claim(world).metadata.uid == before
+    assert claim(world).spec.storageClassName == "local"
+
+
+def test_a_cluster_without_a_default_class_is_told(world: World) -> None:
+    """A new storage that names no class is refused where nothing would ever make its volume."""
+    key = "storageclass.kubernetes.io/is-default-class"
+    mark(world, metadata={"annotations": {key: "false"}})
+    try:
+        said = says(world, lambda config: storages(config).update(new={"size": "1Mi"}))
+    finally:
+        mark(world, metadata={"annotations": {key: "true"}})
+
+    assert "storages.new.class: is missing, and the cluster has no default storage class" in said
+    assert "it has local" in said
+    assert "storages.grows" not in said
+
+
+def test_growth_reaches_the_claim(world: World) -> None:
+    """A class that can grow gets the larger claim, and no pod is replaced; a growth that never came is taken back.
+
+    The rig's driver enlarges nothing: what is seen here is that Kubernetes took the request.
+    """
+    pod = world.pod("holder")
+    mark(world, allowVolumeExpansion=True)
+    edit(world, lambda config: storages(config)["grows"].update(size="128Mi"))
+    status, said = attempt(world.engine(), "up", "--yes")
+
+    assert status == 0, said
+    assert claim(world).spec.resources.requests["storage"] == "128Mi"
+    assert claim(world).status.capacity["storage"] == "64Mi"
+    assert world.pod("holder") == pod
+
+    assert "it has 64Mi still" in says(world, lambda config: storages(config)["grows"].update(size="64Mi"))
+    edit(world, lambda config: storages(config)["grows"].update(size="96Mi"))
+    status, said = attempt(world.engine(), "up", "--yes")
+
+    assert status == 0, said
+    assert claim(world).spec.resources.requests["storage"] == "96Mi"
+    mark(world, allowVolumeExpansion=False)
+
+
+def test_a_volume_of_an_immediate_class_is_filled(world: World, tmp_path: Path) -> None:
+    """A class that binds at once, here by hand, works like one that waits."""
+    (node,) = (one.metadata.name for one in world.cluster.list(Node) if one.metadata)
+    world.cluster.create(from_dict(class_of("instant")))
+    world.cluster.create(from_dict(volume("by-hand", local={"path": str(shared(tmp_path))}, **on_node(str(node)))))
+    wanted = {**storages(yaml.safe_load(world.workspace.config_file.read_text())["config"])["data"], "class": "instant"}
+    with world.changed(lambda config: storages(config).update(now={**wanted, "deleteWithStack": True})):
+        status, said = attempt(world.engine(), "up", "--yes")
+        assert status == 0, said
+        assert "storage class instant by kubernetes.io/no-provisioner: a volume is made at once (Immediate)" in said
+        found = states(world)["now"]
+
+    assert (found.claim.phase.value, found.prepare.phase.value) == ("Bound", "Succeeded")
+    assert (shared(tmp_path) / "data").read_text() == "filled"
+    assert attempt(world.engine(), "up", "--yes")[0] == 0
+    world.cluster.delete(PersistentVolume, "by-hand")
+
+
+def shared(tmp_path: Path) -> Path:
+    """Give a folder that any uid may write, below one that it may enter."""
+    folder = tmp_path / "volume"
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
+    return folder
+
+
+def class_of(name: str) -> Config:
+    """Give a class that binds at once what somebody made."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "Immediate",
+    }
+
+
+def volume(name: str, **source: Any) -> Config:
+    """Give a volume made by hand."""
+    size = {"capacity": {"storage": "64Mi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "instant"}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {**size, "persistentVolumeReclaimPolicy": "Retain", **source},
+    }
+
+
+def on_node(name: str) -> Config:
+    """Give what binds a volume to a node."""
+    term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
+    return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}}
