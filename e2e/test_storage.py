@@ -3,6 +3,7 @@
 The tests run in this order on one stack.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.e2e
 CLAIM = "storage-grows"
 GROWS = "gpu-runtime:tenants.lab-a.storages.grows"
 LARGER = {"size": "128Mi"}
+NO_IMAGE = f"localhost/not-there@sha256:{'0' * 64}"
 
 
 @pytest.fixture(scope="module")
@@ -232,3 +234,48 @@ def on_node(name: str) -> Config:
     """Give what binds a volume to a node."""
     term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}
     return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}}}
+
+
+PREPARE: Config = {"kind": "image", "image": "python", "cpu": "50m", "memory": "64Mi", "command": ["true"]}
+TROUBLE: Config = {
+    "bad": {"command": ["python3", "-c", "import sys, time; time.sleep(4); sys.exit('no such bucket')"]},
+    "nowhere": {"cpu": "1000", "timeoutSeconds": 25},
+    "imageless": {"image": NO_IMAGE, "timeoutSeconds": 25},
+}
+
+
+def in_trouble(config: Config) -> None:
+    """Add storages that cannot be filled."""
+    for name, prepare in TROUBLE.items():
+        storages(config)[name] = {"size": "1Mi", "deleteWithStack": True, "prepare": {**PREPARE, **prepare}}
+
+
+def test_a_prepare_in_trouble_says_why(world: World) -> None:
+    """While it waits, while it runs and when it has failed: phases, reasons, last words; the rest of `up` goes on."""
+    done: list[tuple[int, str]] = []
+    seen: set[tuple[str, str, str]] = set()
+    with world.changed(in_trouble):
+        running = threading.Thread(
+            target=lambda: done.append(attempt(world.engine(), "up", "--yes", "--continue-on-error"))
+        )
+        running.start()
+        while running.is_alive():
+            for name in TROUBLE:
+                if found := states(world).get(name):
+                    seen.add((name, found.prepare.phase.value, found.prepare.reason))
+            running.join(0.5)
+        last = states(world)
+    ((status, said),) = done
+
+    assert status != 0
+    assert "no such bucket" in said
+    assert "storage nowhere.lab-a: Pending, Unschedulable: 0/1 nodes are available" in said
+    assert ("bad", "Running", "Preparing") in seen
+    assert ("nowhere", "Pending", "Unschedulable") in seen
+    assert seen & {("imageless", "Pending", reason) for reason in ("Failed", "ErrImagePull", "ImagePullBackOff")}
+    assert {name: last[name].overall.reason for name in TROUBLE} == dict.fromkeys(TROUBLE, "StoragePrepareFailed")
+    assert last["bad"].prepare.reason == "BackoffLimitExceeded"
+    assert "no such bucket" in last["bad"].overall.message
+    assert last["nowhere"].prepare.reason == last["imageless"].prepare.reason == "DeadlineExceeded"
+    assert {last[name].prepare.recovery.value for name in TROUBLE} == {"Required"}
+    assert last["data"].overall.reason == "StorageReady"
