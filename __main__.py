@@ -9,6 +9,7 @@ from components.gpu_unit import GPUUnit
 from components.model import Manifest
 from components.probe import Probe
 from components.process import begin
+from components.proxy import AccessProxy
 from components.tenant import Tenant
 from components.tunnel import TunnelTier
 from components.unit_tunnel import credentials
@@ -32,7 +33,8 @@ def main() -> None:
     secrets = {alias: keys.unit(unit, keys.host_key(unit)) for alias, unit in stack.units.items()}
     logins = {a: credentials(u, secrets[a], _after(within, tenants[u.tenant])) for a, u in stack.units.items()}
     tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values())] if stack.tunnel else []
-    proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier)))
+    front = [AccessProxy(p, keys.proxy(p), _after(within, *tier)) for p in (stack.proxy,) if p]
+    proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier, *front)))
     storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
     _ = tell((s.filling for s in storages.values() if s.filling), ownership.storage_looker(stack))
     told = ownership.keys_hook(stack.config.cluster)

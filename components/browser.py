@@ -4,9 +4,10 @@ A tenant writes what dufs reads, links that change under its eyes included, so t
 others' data safe: it sees one volume, has no token and no network beyond the proxy's questions, and cannot write.
 """
 
-from components import names
+from components import names, walls
 from components.browser_spec import BrowserSpec
 from components.bundle import mount
+from components.flows import Flow, browser_flows
 from components.kube import SKIP_AWAIT, metadata
 from components.model import Manifest, bytes_of, requirements
 from components.storage_spec import Storage
@@ -31,7 +32,17 @@ def browser_manifests(storage: Storage) -> dict[str, Manifest]:
     said = storage.spec.browser
     if said is None:
         return {}
-    return {"browser": _deployment(storage, said), "browser-service": _service(storage, said)}
+    return {**_walls(storage), "browser": _deployment(storage, said), "browser-service": _service(storage, said)}
+
+
+def rows_of_browser(storage: Storage) -> list[Flow]:
+    """Give the browser's rows of the table of flows; none where the storage has no browser."""
+    return browser_flows(storage.namespace, storage.name) if storage.spec.browser else []
+
+
+def _walls(storage: Storage) -> dict[str, Manifest]:
+    made = walls.policies(storage.namespace, storage.labels(BROWSER), rows_of_browser(storage))
+    return {f"{BROWSER}-policy": policy for policy in made.values()}
 
 
 def _deployment(storage: Storage, said: BrowserSpec) -> Manifest:

@@ -119,9 +119,12 @@ def unit(namespace: str, name: str) -> Pods:
     return Pods(names.unit(name), "units", namespace, {"matchLabels": names.selector("unit", name)})
 
 
-def browsers(namespace: str | None) -> Pods:
-    """Give the browsers of a tenant's storages."""
-    return Pods("browsers", "browsers", namespace, _match("browser"))
+BROWSERS = Pods("browsers", "browsers", None, _match("browser"))
+
+
+def browser(namespace: str, storage: str) -> Pods:
+    """Give the browser of one storage."""
+    return Pods(names.browser(storage), "browsers", namespace, {"matchLabels": names.selector("browser", storage)})
 
 
 def dns_pods(dns: DnsSpec) -> Pods:
@@ -157,7 +160,7 @@ def proxy_flows(source_ranges: Sequence[str], api: ApiServers) -> list[Flow]:
     clients = Addresses("clients of the said ranges", blocks) if blocks else Anybody("clients")
     return [
         Flow(clients, PROXY, tcp(names.PROXY_PORT, names.PROXY_PLAIN_PORT), "browsers: HTTPS, and the way to it"),
-        Flow(PROXY, browsers(None), tcp(names.BROWSER_PORT), SHOW),
+        Flow(PROXY, BROWSERS, tcp(names.BROWSER_PORT), SHOW),
         Flow(
             PROXY, units(None), (), "`expose: web`: the unit's own wall says which ports, of stacks admitted here too"
         ),
@@ -165,9 +168,9 @@ def proxy_flows(source_ranges: Sequence[str], api: ApiServers) -> list[Flow]:
     ]
 
 
-def browser_flows(namespace: str) -> list[Flow]:
-    """Give the rows of the browsers of a tenant: they answer, and begin nothing."""
-    return [Flow(PROXY, browsers(namespace), tcp(names.BROWSER_PORT), SHOW)]
+def browser_flows(namespace: str, storage: str) -> list[Flow]:
+    """Give the rows of a storage's browser: it answers, and begins nothing."""
+    return [Flow(PROXY, browser(namespace, storage), tcp(names.BROWSER_PORT), SHOW)]
 
 
 def _api_servers(api: ApiServers) -> Addresses:

@@ -52,7 +52,7 @@ def gate_manifests(
     """
     owner = owners[0]
     worn = platform.labels(owner, GATE, GATE)
-    volumes = [platform.secret_volume("keys", GATE), _api_volume()]
+    volumes = [platform.secret_volume("keys", GATE), api_volume()]
     return {
         **_rights(owner, worn),
         "gate-secret": platform.secret(owner, GATE, files),
@@ -81,7 +81,7 @@ def _of_cluster(version: str, kind: str, worn: names.Labels, body: Manifest) -> 
     return {"apiVersion": version, "kind": kind, "metadata": metadata(ROLE, None, worn), **body}
 
 
-def _api_volume() -> Manifest:
+def api_volume() -> Manifest:
     """Give the gate a short-lived token and the authority of the API server."""
     authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     token = {"path": "token", "expirationSeconds": TOKEN_SECONDS}

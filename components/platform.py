@@ -23,11 +23,11 @@ def labels(owner: str, component: str, instance: str) -> names.Labels:
     return names.labels(owner=owner, component=component, instance=instance)
 
 
-def namespace(owner: str) -> Manifest:
-    """Build the platform's namespace."""
+def namespace(owner: str, name: str = names.PLATFORM_NAMESPACE) -> Manifest:
+    """Build one of the platform's namespaces."""
     key, value = PLATFORM_LABEL
     worn = {**labels(owner, "platform", names.PROJECT), key: value, **NAMESPACE_LABELS}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(names.PLATFORM_NAMESPACE, None, worn)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(name, None, worn)}
 
 
 def service_account(owner: str, name: str = SERVICE_ACCOUNT) -> Manifest:

@@ -12,10 +12,7 @@ from components import names
 from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import Config, early_mutations, http_filters, router, typed
 from components.proxy_spec import ProxyLimitsSpec
-
-ROUTES_DIR = "/run/routes"
-ROUTES_FILE, CLUSTERS_FILE = "routes.json", "clusters.json"
-"""What the container `routes` writes there, each as a DiscoveryResponse, replaced by renaming."""
+from components.routes import CLUSTERS_FILE, ROUTES_DIR, ROUTES_FILE
 
 ROUTE_CONFIG = names.PROJECT
 """Name of the one RouteConfiguration."""

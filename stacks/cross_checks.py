@@ -22,6 +22,7 @@ from stacks.handover_checks import handover_problems
 from stacks.key_checks import key_problems
 from stacks.pod_checks import pod_problems
 from stacks.problems import Problem, Raw, valid
+from stacks.proxy_checks import proxy_problems
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
 from stacks.server_checks import server_of, server_problems
 from stacks.storage_checks import placement_problems, sharing_problems
@@ -100,6 +101,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     yield from _secret(raw)
     yield from _platform_images(view)
     yield from browser_image_problems(view.images, view.all_storages)
+    yield from proxy_problems(raw, view.images, view.all_storages)
     yield from gpu_taint_problems(view.gpu_taints)
     for name, flavor in view.flavors.items():
         yield from flavor_problems(name, flavor, view.gpu_taints) if flavor else ()

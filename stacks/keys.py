@@ -9,6 +9,8 @@ import pulumi
 
 from components import derive, gate
 from components.gpu_unit import Unit, UnitSecrets
+from components.proxy import Proxy, ProxySecrets, hosts
+from components.proxy_spec import DerivedTls
 from components.ssh_client import Access
 from components.tunnel import SERVER_NAME, TunnelSecrets
 from components.tunnel_server import ServerSpec
@@ -81,7 +83,15 @@ class Keys:
         ssh = self.stack.config.ssh.model_dump(
             mode="json", by_alias=True, exclude={"server": True, "service": {"annotations", "source_ranges"}}
         )
-        return {"owner": self.stack.owner, "ssh": ssh, "ca": self._trusted}
+        shown = self.stack.proxy
+        browser = {"host": shown.spec.host, "port": shown.spec.port} if shown else None
+        return {"owner": self.stack.owner, "ssh": ssh, "ca": self._trusted, "browser": browser}
+
+    @property
+    def browser_authority(self) -> str | None:
+        """Give who signed the proxy's certificate, for clients to trust; None where it is somebody else's."""
+        proxy = self.stack.proxy
+        return self._trusted if proxy and isinstance(proxy.spec.tls, DerivedTls) else None
 
     def admitted(self) -> dict[str, pulumi.Output[dict[str, str]]]:
         """Give by owner what only that admitted stack may know (schema.PlatformKeys)."""
@@ -103,6 +113,13 @@ class Keys:
             derive.fingerprint(*own.values(), self._certificate),
             derive.fingerprint(gate_certificate),
         )
+
+    def proxy(self, proxy: Proxy) -> ProxySecrets:
+        """Give the certificate of *proxy*; none where it comes from elsewhere."""
+        if not isinstance(proxy.spec.tls, DerivedTls):
+            return ProxySecrets({})
+        certificate, key = self._authority.server(*hosts(proxy.spec))
+        return ProxySecrets(_sealed({"tls.crt": certificate, "tls.key": key}))
 
     def _gate_keys(self) -> str:
         """List the gate's keys, newest first: while a secret is rotated, capabilities of both are good."""

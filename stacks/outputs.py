@@ -9,6 +9,7 @@ import pulumi
 
 from components import names
 from components.gpu_unit import Unit, access_url
+from components.proxy import url
 from components.ssh_client import Access
 from stacks import handover
 from stacks.keys import Keys
@@ -36,7 +37,20 @@ def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
         "known_hosts": "".join(f"{a.known_hosts}\n" for a in accesses.values()),
         "retained": retained(stack),
         "protected": [alias for alias, storage in stack.storages.items() if storage.spec.protect],
+        **_shown(stack, keys),
     }
+
+
+def _shown(stack: Stack, keys: Keys) -> dict[str, Any]:
+    """Say where browsers find the proxy and each storage; with a derived certificate, whom they must trust."""
+    if (said := stack.config.browser) is None:
+        return {}
+    at = url(said.host, said.port)
+    trusted = {"ca": keys.browser_authority} if keys.browser_authority else {}
+    shown = [storage for storage in stack.storages.values() if storage.spec.browser]
+    # the main host leads on to the storage's own
+    paths = {one.alias: f"{at}{names.browser_path(one.namespace, one.name)}/" for one in shown}
+    return {"browser": {"url": at, **trusted}, "storages": paths}
 
 
 def handed_over(stack: Stack, keys: Keys) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from components import names
+from components.browser import rows_of_browser
 from components.egress import Egress, of_stack
 from components.flows import OWN_TUNNEL, ApiServers, Flow
 from components.gpu_storage import storage_manifests
@@ -12,6 +13,8 @@ from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
+from components.proxy import Proxy, ProxySecrets, proxy_manifests, rows_of_proxy
+from components.routes import Routes
 from components.storage_placement import Consumer, pod_placement
 from components.storage_spec import Storage
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
@@ -54,6 +57,17 @@ class Stack:
         api = ApiServers(config.cluster.api_server_cidrs, config.cluster.api_server_ports)
         return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, api, config.platform.admits)
 
+    @cached_property
+    def proxy(self) -> Proxy | None:
+        """Give the proxy that the stack makes; None where it has none, or uses another stack's."""
+        config, images = self.config, self.config.images
+        if config.platform is None or config.platform.browser is None:
+            return None
+        spec, owners = config.platform.browser, (self.owner, *config.platform.admits)
+        routes = Routes(images["routes"], owners, spec.host, spec.port)
+        api = ApiServers(config.cluster.api_server_cidrs, config.cluster.api_server_ports)
+        return Proxy(spec, self.owner, images["proxy"], routes, api)
+
     @property
     def servers(self) -> list[tuple[str, str, int]]:
         """List name, address and port of each tunnel server, as units reach it."""
@@ -68,6 +82,7 @@ class Stack:
     def namespaces(self) -> list[str]:
         """Name every namespace that the stack makes."""
         platform = [names.PLATFORM_NAMESPACE] if self.tunnel else []
+        platform += [names.ACCESS_NAMESPACE] if self.proxy else []
         return [*platform, self.probe_tenant.namespace, *(tenant.namespace for tenant in self.tenants.values())]
 
     @cached_property
@@ -100,7 +115,9 @@ class Stack:
         tenants = [self.probe_tenant, *self.tenants.values()]
         return [
             *(rows_of_tunnel(self.tunnel) if self.tunnel else ()),
+            *(rows_of_proxy(self.proxy) if self.proxy else ()),
             *(row for tenant in tenants for row in rows_of_tenant(tenant)),
+            *(row for storage in self.storages.values() for row in rows_of_browser(storage)),
             *(row for unit in self.units.values() for row in rows_of_unit(unit)),
         ]
 
@@ -202,6 +219,7 @@ class Stack:
 
 BLANK = UnitSecrets("", dict.fromkeys(("tunnel.json", "ca.crt", "token", "capability"), ""))
 BLANK_TUNNEL = TunnelSecrets({}, {}, "", "")
+BLANK_PROXY = ProxySecrets({})
 """Stand where secrets will be, while a stack is judged."""
 
 
@@ -213,6 +231,8 @@ def _service(unit: Unit) -> tuple[str, str, int]:
 def _manifests(stack: Stack) -> Iterator[Manifest]:
     if stack.tunnel:
         yield from tunnel_manifests(stack.tunnel, BLANK_TUNNEL).values()
+    if stack.proxy:
+        yield from proxy_manifests(stack.proxy, BLANK_PROXY).values()
     for tenant in (stack.probe_tenant, *stack.tenants.values()):
         yield from tenant_manifests(tenant).values()
     for storage in stack.storages.values():

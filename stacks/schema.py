@@ -9,7 +9,8 @@ from components import names
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
-from components.model import Cidr, Model, Name, PinnedImage, Port, SecretName
+from components.model import Cidr, Host, Model, Name, PinnedImage, Port, SecretName
+from components.proxy_spec import ProxySpec
 from components.storage_spec import AccessMode, StorageSpec
 from components.tenant import QuotaSpec
 from components.tunnel import FrpSpec
@@ -23,6 +24,8 @@ PLATFORM_IMAGES = ("bundle", "entrance", "frp", "gate", "probe", "tunnel")
 TIER_IMAGES = frozenset({"entrance", "frp", "gate"})
 """Those that only tunnel servers of its own need."""
 
+PROXY_IMAGES = ("proxy", "routes")
+"""Those that only a platform with `browser` needs."""
 
 MOST_RANGES = 250
 """In one list of the cluster's own: every tenant's namespace names them all, in an annotation of at most 256 KiB."""
@@ -58,8 +61,17 @@ class PlatformConfig(Model):
     """The shared tier of the stack."""
 
     ssh: FrpSpec
+    browser: ProxySpec | None = None
+    """The proxy; None: storages have no browser, and no port is shown."""
     admits: tuple[Name, ...] = ()
     """Stacks of tenants alone, by name, whose units may use this tier."""
+
+
+class Shown(Model):
+    """Where browsers find the platform's proxy."""
+
+    host: Host
+    port: Port = 443
 
 
 class HandedOver(Model):
@@ -70,6 +82,7 @@ class HandedOver(Model):
     ssh: FrpSpec
     ca: Certificates
     """Of the authority that signed its tunnel servers' certificates."""
+    browser: Shown | None = None
 
 
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -141,3 +154,9 @@ class StackConfig(Model):
         if said is None:
             raise ValueError("neither platform nor platformStack: parse() refuses that")
         return said.ssh
+
+    @property
+    def browser(self) -> ProxySpec | Shown | None:
+        """Give the proxy of the stack's own platform, or of the one that it uses."""
+        said = self.platform or self.platform_stack
+        return said.browser if said else None

@@ -23,9 +23,10 @@ from proxy.admin import Admin
 from typing_extensions import override
 
 from components.derive import Authority
-from components.proxy_config import CLUSTERS_FILE, ROUTE_CONFIG, ROUTES_FILE, Places, bootstrap, sds_json
+from components.proxy_config import ROUTE_CONFIG, Places, bootstrap, sds_json
 from components.proxy_filters import BASIC_AUTH, Config, typed
 from components.proxy_spec import ProxyLimitsSpec
+from components.routes import CLUSTERS_FILE, ROUTES_FILE
 from tests.services.world import Process, free_port, wait_for
 
 HOST = "files.example.test"

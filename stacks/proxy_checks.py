@@ -1,0 +1,47 @@
+"""Problems of the proxy: what it needs, and who would need it."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from components.names import PROJECT
+from components.storage_spec import StorageSpec
+from stacks.problems import Problem, Raw
+from stacks.schema import PROXY_IMAGES
+
+ADVICE = f"say {PROJECT}:platform.browser: {{host: files.example.com}}"
+
+
+def proxy_problems(raw: Raw, images: Collection[str], storages: Mapping[str, StorageSpec | None]) -> Iterator[Problem]:
+    """Yield what is wrong with the proxy of *raw*, or its absence; *storages* by ``<storage>.<tenant>``."""
+    platform, other = _table(raw.get("platform")), _table(raw.get("platformStack"))
+    if platform.get("browser") is not None:
+        yield from _of_platform(platform, images)
+    elif other.get("browser") is None:
+        yield from _unseen(storages, at_platform="platformStack" in raw)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _of_platform(platform: Mapping[str, Any], images: Collection[str]) -> Iterator[Problem]:
+    if missing := sorted(set(PROXY_IMAGES) - set(images)):
+        yield Problem(
+            "images",
+            f"lacks {', '.join(missing)}, which {PROJECT}:platform.browser needs; "
+            "`make images PUSH=<registry>` builds them and prints lines",
+        )
+    if "server" in _table(platform.get("ssh")):
+        advice = "a platform with tunnel servers of its own can have one; remove `browser`, or the `server` of `ssh`"
+        yield Problem("platform.browser", f"cannot stand beside a tunnel server elsewhere: {advice}")
+
+
+def _unseen(storages: Mapping[str, StorageSpec | None], *, at_platform: bool) -> Iterator[Problem]:
+    """Refuse browsers that nobody would reach."""
+    advice = f"the stack of the platform should {ADVICE}" if at_platform else ADVICE
+    for alias, spec in storages.items():
+        if spec is not None and spec.browser is not None:
+            storage, _, tenant = alias.partition(".")
+            yield Problem(
+                f"tenants.{tenant}.storages.{storage}.browser", f"nobody would reach it: there is no proxy; {advice}"
+            )
