@@ -85,6 +85,8 @@ def named(said: Config) -> list[str]:
     wanted = [_table(table, name).get("image") for table in _tables(tenants, "units") for name in table]
     if any(_table(table, name).get("browser") for table in _tables(tenants, "storages") for name in table):
         wanted.append("dufs")
+    if _table(said, "gpu-runtime:platform").get("browser"):
+        wanted += ["proxy", "routes"]
     return sorted(name for name in images.NAMES if name in wanted and name not in IMAGES)
 
 
