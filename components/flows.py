@@ -87,6 +87,8 @@ WORKLOADS = ("prepare", "probe", "unit")
 
 SHOW = "show the files of a storage to who signed in"
 
+SHOW_PORT = "`expose: web`: show a port of a unit to who signed in"
+
 ANNOUNCE = "a unit announces its host, and its sessions come back that way"
 
 
@@ -154,16 +156,29 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec, api: ApiServers) 
     ]
 
 
-def proxy_flows(source_ranges: Sequence[str], api: ApiServers) -> list[Flow]:
-    """Give the rows of the proxy's pods; *source_ranges* are those of clients, none for everybody."""
+class Admitted(NamedTuple):
+    """Other stacks whose units the proxy leads to: their owners, and the ports that a unit of theirs may show."""
+
+    owners: tuple[str, ...]
+    ports: tuple[int, ...]
+
+
+def proxy_flows(source_ranges: Sequence[str], api: ApiServers, admitted: Admitted) -> list[Flow]:
+    """Give the rows of the proxy's pods, but those to units of the stack itself, which are the units' own.
+
+    *source_ranges* are those of clients, none for everybody.
+    """
+    theirs = [
+        {"key": names.COMPONENT_LABEL, "operator": "In", "values": ["unit"]},
+        {"key": names.OWNER_LABEL, "operator": "In", "values": sorted(admitted.owners)},
+    ]
+    guests = Pods("guests", "units of admitted stacks", None, {"matchExpressions": theirs})
     blocks = tuple(ranges.Block(cidr) for cidr in source_ranges)
     clients = Addresses("clients of the said ranges", blocks) if blocks else Anybody("clients")
     return [
         Flow(clients, PROXY, tcp(names.PROXY_PORT, names.PROXY_PLAIN_PORT), "browsers: HTTPS, and the way to it"),
         Flow(PROXY, BROWSERS, tcp(names.BROWSER_PORT), SHOW),
-        Flow(
-            PROXY, units(None), (), "`expose: web`: the unit's own wall says which ports, of stacks admitted here too"
-        ),
+        *([Flow(PROXY, guests, tcp(*admitted.ports), SHOW_PORT)] if admitted.owners and admitted.ports else []),
         Flow(PROXY, _api_servers(api), tcp(*api.ports), "see which storages and ports there are"),
     ]
 
@@ -224,7 +239,7 @@ def unit_flows(
     return [
         *([Flow(me, tunnel.servers, tcp(tunnel.port), ANNOUNCE)] if tunnel else []),
         *([Flow(callers, me, ports, "`expose: tenant`: units of one tenant call each other")] if ports else []),
-        *([Flow(PROXY, me, shown, "`expose: web`: who signed in sees it")] if shown else []),
+        *([Flow(PROXY, me, shown, SHOW_PORT)] if shown else []),
     ]
 
 

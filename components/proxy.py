@@ -12,7 +12,7 @@ from components import names, platform, walls
 from components.bundle import mount
 from components.derive import fingerprint
 from components.entry import entry_service, spread
-from components.flows import ApiServers, Flow, proxy_flows
+from components.flows import Admitted, ApiServers, Flow, proxy_flows
 from components.kube import metadata, register
 from components.model import Manifest, bytes_of, requirements
 from components.proxy_config import ADMIN_SOCKET, TLS_DIR, envoy_json, sds_json
@@ -52,6 +52,10 @@ class Proxy:
     image: str
     routes: Routes
     api: ApiServers
+    shown: tuple[Flow, ...] = ()
+    """Rows of the stack's own units that begin here."""
+    alone: bool = False
+    """True: the stack has no tunnel servers, so that the platform's namespace is the proxy's to make."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def proxy_manifests(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
     owner, worn = proxy.owner, _labels(proxy)
     ports = (("https", 443), ("http", 80))
     return {
+        **(_home(proxy) if proxy.alone else {}),
         **access_namespace(owner),
         **routes_manifests(proxy.routes),
         **_walls(proxy),
@@ -77,9 +82,16 @@ def proxy_manifests(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
     }
 
 
+def _home(proxy: Proxy) -> dict[str, Manifest]:
+    """Make the platform's namespace, closed; elsewhere it comes with the tunnel servers."""
+    closed = walls.default_deny(names.PLATFORM_NAMESPACE, _labels(proxy))
+    return {"namespace": platform.namespace(proxy.owner), "default-deny": closed}
+
+
 def rows_of_proxy(proxy: Proxy) -> list[Flow]:
     """Give the proxy's rows of the table of flows."""
-    return proxy_flows(proxy.spec.service.source_ranges, proxy.api)
+    admitted = Admitted(proxy.routes.owners[1:], proxy.spec.ports)
+    return [*proxy_flows(proxy.spec.service.source_ranges, proxy.api, admitted), *proxy.shown]
 
 
 def _labels(proxy: Proxy) -> names.Labels:
@@ -179,7 +191,9 @@ class AccessProxy(pulumi.ComponentResource):
     def __init__(self, proxy: Proxy, secrets: ProxySecrets, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(names.component_type("AccessProxy"), names.PROXY, {"host": proxy.spec.host}, opts)
         manifests = proxy_manifests(proxy, secrets)
-        first = {"access-namespace": manifests.pop("access-namespace")}
+        first: dict[str, Manifest] = {
+            role: manifests.pop(role) for role in ("namespace", "access-namespace") if role in manifests
+        }
         namespace = list(register(names.PROXY, first, parent=self).values())
         last = {"deployment": manifests.pop("deployment")}
         made = register(names.PROXY, manifests, parent=self, after=namespace)

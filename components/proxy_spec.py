@@ -62,6 +62,8 @@ class ProxySpec(Model):
     """Where clients connect, as addresses show it."""
     service: ServiceSpec = ServiceSpec()
     tls: Tls = DerivedTls(kind="derived")
+    ports: tuple[Port, ...] = (6006, 8888)
+    """What units of admitted stacks may show; those of the stack's own units are known."""
     limits: ProxyLimitsSpec = ProxyLimitsSpec()
     drain: Drain = "15m"
     """How long downloads may go on through a pod that is being replaced."""

@@ -15,7 +15,7 @@ def proxy_problems(raw: Raw, images: Collection[str], storages: Mapping[str, Sto
     """Yield what is wrong with the proxy of *raw*, or its absence; *storages* by ``<storage>.<tenant>``."""
     platform, other = _table(raw.get("platform")), _table(raw.get("platformStack"))
     if platform.get("browser") is not None:
-        yield from _of_platform(platform, images)
+        yield from _images(images)
     elif other.get("browser") is None:
         yield from _unseen(storages, at_platform="platformStack" in raw)
 
@@ -24,16 +24,13 @@ def _table(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _of_platform(platform: Mapping[str, Any], images: Collection[str]) -> Iterator[Problem]:
+def _images(images: Collection[str]) -> Iterator[Problem]:
     if missing := sorted(set(PROXY_IMAGES) - set(images)):
         yield Problem(
             "images",
             f"lacks {', '.join(missing)}, which {PROJECT}:platform.browser needs; "
             "`make images PUSH=<registry>` builds them and prints lines",
         )
-    if "server" in _table(platform.get("ssh")):
-        advice = "a platform with tunnel servers of its own can have one; remove `browser`, or the `server` of `ssh`"
-        yield Problem("platform.browser", f"cannot stand beside a tunnel server elsewhere: {advice}")
 
 
 def _unseen(storages: Mapping[str, StorageSpec | None], *, at_platform: bool) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from functools import cached_property
 from components import names
 from components.browser import rows_of_browser
 from components.egress import Egress, of_stack
-from components.flows import OWN_TUNNEL, ApiServers, Flow
+from components.flows import OWN_TUNNEL, PROXY, ApiServers, Flow
 from components.gpu_storage import storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
@@ -66,7 +66,8 @@ class Stack:
         spec, owners = config.platform.browser, (self.owner, *config.platform.admits)
         routes = Routes(images["routes"], owners, spec.host, spec.port)
         api = ApiServers(config.cluster.api_server_cidrs, config.cluster.api_server_ports)
-        return Proxy(spec, self.owner, images["proxy"], routes, api)
+        shown = tuple(row for unit in self.units.values() for row in rows_of_unit(unit) if row.source == PROXY)
+        return Proxy(spec, self.owner, images["proxy"], routes, api, shown, alone=self.tunnel is None)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
@@ -81,7 +82,7 @@ class Stack:
     @property
     def namespaces(self) -> list[str]:
         """Name every namespace that the stack makes."""
-        platform = [names.PLATFORM_NAMESPACE] if self.tunnel else []
+        platform = [names.PLATFORM_NAMESPACE] if self.tunnel or self.proxy else []
         platform += [names.ACCESS_NAMESPACE] if self.proxy else []
         return [*platform, self.probe_tenant.namespace, *(tenant.namespace for tenant in self.tenants.values())]
 

@@ -32,7 +32,7 @@ def set_violations(world: World) -> Iterator[tuple[Object, Finding]]:
 def _opened(rule: Rule, *, entrance: bool) -> Iterator[Finding]:
     peers = list(rule.peers.each())
     if not peers and not entrance:
-        exempt = f" (only the platform's port {OPEN} is open to all)" if rule.direction == "ingress" else ""
+        exempt = f" (only the platform's ports {OPEN} are open to all)" if rule.direction == "ingress" else ""
         yield Finding(rule.peers.path, f"{rule.who}: it permits every peer; name its peers{exempt}")
     for peer in peers:
         if type(peer.value) is not dict or not any(value.value is not None for _, value in peer.pairs()):
@@ -47,5 +47,5 @@ def _addressed(rule: Rule, peer: Field, *, entrance: bool) -> Iterator[Finding]:
         if peer[key].value is not None:
             yield peer[key].refuse(rule.who, "remove it: the API server refuses a selector beside an ipBlock")
     if rule.direction == "ingress" and not entrance:
-        advice = f"addresses reach only the platform's port {OPEN}; name pods"
+        advice = f"addresses reach only the platform's ports {OPEN}; name pods"
         yield Finding(peer["ipBlock"].path, f"{rule.who}: {advice}")
