@@ -158,7 +158,9 @@ class Stack:
         if not self.config.cluster.admin_tier:
             return None
         tier = rows_of_tunnel(self.tunnel) if self.tunnel else []
-        return (*tier, *(row for alias in units for row in rows_of_unit(self.units[alias])))
+        tier += rows_of_proxy(self.proxy) if self.proxy else []
+        shown = (row for storage in self.storages.values() for row in rows_of_browser(storage))
+        return (*tier, *shown, *(row for alias in units for row in rows_of_unit(self.units[alias])))
 
     def _namespace(self, tenant: str) -> str:
         return names.tenant_namespace(self.config.namespace_prefix, tenant)

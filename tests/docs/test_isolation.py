@@ -22,7 +22,8 @@ GIVEN = "(the reason that the stack file gives)"
 def every_flow() -> Stack:
     """Give the README's stack with all that opens a flow: what it says of holes is each site's own."""
     said: dict[str, Any] = copy.deepcopy(example())
-    said["platform"]["ssh"]["service"].pop("sourceRanges")
+    for entrance in ("ssh", "browser"):
+        said["platform"][entrance]["service"].pop("sourceRanges")
     said["cluster"]["adminTier"] = True
     lab = said["tenants"]["lab-a"]
     lab.pop("quota")

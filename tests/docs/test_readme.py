@@ -97,7 +97,7 @@ def test_a_server_elsewhere_is_accepted() -> None:
     """So is the part that names a tunnel server elsewhere, with a certificate in place of its dots."""
     said, other = example(), examples()[1]
     server = {**other["platform"]["ssh"]["server"], "ca": derive.Authority(SECRET, 0, "elsewhere").certificate}
-    said["platform"] = {"ssh": {**said["platform"]["ssh"], "server": server}}
+    said["platform"] = {"ssh": {**said["platform"]["ssh"], "server": server}, "browser": said["platform"]["browser"]}
     secrets = ("secret", "previousSecret", "serverToken")
     stack = parse({**said, "serverToken": SECRET}, {f"gpu-runtime:{key}" for key in secrets})
 

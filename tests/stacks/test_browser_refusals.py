@@ -52,8 +52,12 @@ def test_refused(said: dict[str, Any], path: str, advice: str) -> None:
 
 def test_a_browser_needs_its_image() -> None:
     """The refusal names the storage that would be shown, and how to get the image."""
-    message = refused(at(f"{STORAGE}.browser", value=True))
-    assert "lacks dufs, which the browsers of scratch.lab-a run" in message
+
+    def change(config: dict[str, Any]) -> None:
+        at(f"{STORAGE}.browser", value=True)(config)
+        del config["images"]["dufs"]
+
+    assert "lacks dufs, which the browsers of imagenet.lab-a, scratch.lab-a run" in refused(change)
 
 
 def test_a_browser_counts_for_the_quota() -> None:

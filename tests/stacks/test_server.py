@@ -23,7 +23,8 @@ def stack(address: str) -> Stack:
     config = copy.deepcopy(PROD)
     config["platform"]["ssh"]["server"] = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA}
     config["serverToken"] = TOKEN
-    del config["platform"]["admits"]
+    del config["platform"]["admits"], config["platform"]["browser"]
+    del config["tenants"]["lab-a"]["storages"]["imagenet"]["browser"]
     for image in ("entrance", "frp", "gate"):
         del config["images"][image]
     return Stack(parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"}), "prod")

@@ -7,7 +7,7 @@ from typing_extensions import override
 from stacks.resolve import Stack
 from tools.rig import Rig
 from tools.rig.network import Network
-from tools.stack.local import IMAGES, overlay, template
+from tools.stack.local import IMAGES, named, overlay, template
 from tools.stack.reading import read_stack, stack_from
 from tools.stack.workspace import LOCAL, Workspace
 
@@ -41,6 +41,9 @@ def nominal(workspace: Workspace) -> Stack:
 
 
 def _on(rig: Rig, workspace: Workspace) -> Stack:
-    images = {name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in IMAGES}
-    said = overlay(template(workspace.source), rig, images, KEY)
+    file = template(workspace.source)
+    images = {
+        name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in (*IMAGES, *named(file))
+    }
+    said = overlay(file, rig, images, KEY)
     return stack_from(said, workspace.stack)

@@ -1,0 +1,67 @@
+"""The proxy in bad stack files: each mistake is refused with its path and advice."""
+
+from typing import Any
+
+import pytest
+
+from components.flows import PROXY
+from stacks.load import parse
+from stacks.resolve import Stack
+from tests.stack_files import STACKS, raw
+from tests.stacks.test_refusals import LAB, at, refused
+
+SECRETS = {"gpu-runtime:secret"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "advice"),
+    [
+        ("host", "Files.example.com", "must be a lower-case host name"),
+        ("host", ".".join(["a" * 60] * 4), "at most 189"),
+        ("drain", "2h", "must be at most 1h"),
+        ("tls", {"kind": "none"}, "'derived', 'secret', 'certManager'"),
+        ("tls", {"kind": "secret"}, "is missing"),
+        ("limits.perSource", 0, "greater than or equal to 1"),
+        ("user", "x", "is no key of this release"),
+        ("service.type", "ExternalName", "LoadBalancer"),
+    ],
+)
+def test_refused(path: str, value: object, advice: str) -> None:
+    """The refusal names the path and what would be right."""
+    message = refused(at(f"platform.browser.{path}", value=value))
+    assert f"platform.browser.{path.partition('.')[0]}" in message
+    assert advice in message
+
+
+def test_a_browser_without_a_proxy_is_told() -> None:
+    """Nobody would reach it."""
+
+    def change(config: dict[str, Any]) -> None:
+        del config["platform"]["browser"]
+
+    message = refused(change)
+    assert (
+        f"{LAB}.storages.imagenet.browser: nobody would reach it: there is no proxy; say gpu-runtime:platform"
+        in message
+    )
+
+
+def test_a_proxy_needs_its_images() -> None:
+    """The refusal names them, and how to get them."""
+
+    def change(config: dict[str, Any]) -> None:
+        del config["images"]["proxy"], config["images"]["routes"]
+
+    assert "lacks proxy, routes, which gpu-runtime:platform.browser needs" in refused(change)
+
+
+def test_a_proxy_stands_alone() -> None:
+    """With tunnel servers elsewhere the platform's namespace is the proxy's to make, closed like the other."""
+    config = raw(STACKS / "Pulumi.local.yaml")
+    with_tier = Stack(parse(config, SECRETS), "local")
+    made = {(m["kind"], m["metadata"]["name"], m["metadata"].get("namespace")) for m in with_tier.manifests()}
+
+    assert with_tier.proxy is not None
+    assert not with_tier.proxy.alone
+    assert ("NetworkPolicy", "default-deny", "gpu-runtime-access") in made
+    assert any(flow.source == PROXY for flow in with_tier.flows)
