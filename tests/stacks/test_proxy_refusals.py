@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from components.flows import PROXY
+from components import derive
+from policy.law import judge
 from stacks.load import parse
 from stacks.resolve import Stack
-from tests.stack_files import STACKS, raw
+from tests.stack_files import SECRET, STACKS, raw
 from tests.stacks.test_refusals import LAB, at, refused
-
-SECRETS = {"gpu-runtime:secret"}
 
 
 @pytest.mark.parametrize(
@@ -57,11 +56,16 @@ def test_a_proxy_needs_its_images() -> None:
 
 def test_a_proxy_stands_alone() -> None:
     """With tunnel servers elsewhere the platform's namespace is the proxy's to make, closed like the other."""
-    config = raw(STACKS / "Pulumi.local.yaml")
-    with_tier = Stack(parse(config, SECRETS), "local")
-    made = {(m["kind"], m["metadata"]["name"], m["metadata"].get("namespace")) for m in with_tier.manifests()}
+    config = raw(STACKS / "Pulumi.prod.yaml")
+    ca = derive.Authority(SECRET, 0, "elsewhere").certificate
+    config["platform"]["ssh"]["server"] = {"address": "10.9.9.9", "port": 7001, "name": "frps.example.com", "ca": ca}
+    config["serverToken"] = "the-token-of-somebody-elses-server"
+    del config["platform"]["admits"]
+    stack = Stack(parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"}), "prod")
+    made = {(m["kind"], m["metadata"]["name"], m["metadata"].get("namespace")) for m in stack.manifests()}
 
-    assert with_tier.proxy is not None
-    assert not with_tier.proxy.alone
+    assert ("Namespace", "gpu-runtime", None) in made
+    assert ("NetworkPolicy", "default-deny", "gpu-runtime") in made
     assert ("NetworkPolicy", "default-deny", "gpu-runtime-access") in made
-    assert any(flow.source == PROXY for flow in with_tier.flows)
+    assert {"gpu-runtime", "gpu-runtime-access"} <= set(stack.namespaces)
+    assert judge(stack.manifests()) == []
