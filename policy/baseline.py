@@ -208,11 +208,7 @@ BLOCKED_ANNOTATION: Final = "gpu-runtime/blocked-cidrs"
 ALLOWED_ANNOTATION: Final = "gpu-runtime/allowed-cidrs"
 """On a NetworkPolicy: a JSON object, each ipBlock peer inside a blocked range -> the reason why it is opened."""
 
-OPEN_PORTS: Final[Mapping[int, str]] = {
-    1337: "SSH: clients ask the tunnel servers for a unit by name",
-    8080: "browsers that come without TLS are sent to HTTPS",
-    8443: "HTTPS: browsers, which the proxy asks for a password",
-}
+OPEN_PORTS: Final[Mapping[int, str]] = {1337: "SSH by name", 8080: "the way to HTTPS", 8443: "HTTPS, by password"}
 """Ports of the platform's pods that addresses may reach, and not only pods that a policy names -> why."""
 
 POD_DEFAULTS: Final[Mapping[str, Any]] = {"automountServiceAccountToken": False, "enableServiceLinks": False}
