@@ -32,12 +32,12 @@ def main() -> None:
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
     secrets = {alias: keys.unit(unit, keys.host_key(unit)) for alias, unit in stack.units.items()}
     logins = {a: credentials(u, secrets[a], _after(within, tenants[u.tenant])) for a, u in stack.units.items()}
-    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values())] if stack.tunnel else []
+    told, rolled = ownership.hooks(stack)
+    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values(), rolled)] if stack.tunnel else []
     front = [AccessProxy(p, keys.proxy(p), _after(within, *tier)) for p in (stack.proxy,) if p]
     proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier, *front)))
     storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
     _ = tell((s.filling for s in storages.values() if s.filling), ownership.storage_looker(stack))
-    told = ownership.keys_hook(stack.config.cluster)
     units = []
     for alias, unit in stack.units.items():
         after = _after(proven, tenants[unit.tenant], *(storages[name] for name in stack.storages_of(unit)))

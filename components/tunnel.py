@@ -162,6 +162,11 @@ def _servers(tunnel: Tunnel, secrets: str) -> dict[str, Manifest]:
     return made
 
 
+def start_seconds(spec: FrpSpec) -> int:
+    """Give the seconds after which `up` gives a tunnel server up that was made or changed."""
+    return seconds(spec.drain) + START_SECONDS
+
+
 class TunnelTier(pulumi.ComponentResource):
     """The tunnel servers, their entrance and their gate."""
 
@@ -171,8 +176,12 @@ class TunnelTier(pulumi.ComponentResource):
         secrets: TunnelSecrets,
         opts: pulumi.ResourceOptions | None = None,
         credentials: Iterable[Mapping[str, pulumi.Resource]] = (),
+        rolled: pulumi.ResourceHook | None = None,
     ) -> None:
-        """Make the tier; *credentials* are the units', which must have the new ones before a server demands them."""
+        """Make the tier; *credentials* are the units', which must have the new ones before a server demands them.
+
+        *rolled* waits for a server that was changed; None where there is no cluster to ask.
+        """
         inputs = {"namespace": names.PLATFORM_NAMESPACE}
         super().__init__(names.component_type("TunnelTier"), "tunnel", inputs, opts)
         manifests = tunnel_manifests(tunnel, secrets)
@@ -181,22 +190,24 @@ class TunnelTier(pulumi.ComponentResource):
         servers = {name: manifests.pop(name) for name, _, _ in tunnel.servers}
         asked = {"gate": manifests.pop("gate")}
         made += register("tunnel", manifests, parent=self, after=made).values()
-        rolled = self._one_by_one(
-            servers, tunnel.spec.drain, [*made, *(one for unit in credentials for one in unit.values())]
-        )
+        hooks = pulumi.ResourceHookBinding(before_update=[say_roll()], after_update=[rolled] if rolled else None)
+        after = [*made, *(one for unit in credentials for one in unit.values())]
+        last = self._one_by_one(servers, start_seconds(tunnel.spec), hooks, after)
         # last: a server that has not rolled yet would not know the certificate of a gate that has
-        register("tunnel", asked, parent=self, after=rolled)
+        register("tunnel", asked, parent=self, after=last)
         self.register_outputs({"servers": [name for name, _, _ in tunnel.servers]})
 
     def _one_by_one(
-        self, servers: Mapping[str, Manifest], drain: str, after: Sequence[pulumi.Resource]
+        self,
+        servers: Mapping[str, Manifest],
+        patience: int,
+        hooks: pulumi.ResourceHookBinding,
+        after: Sequence[pulumi.Resource],
     ) -> Sequence[pulumi.Resource]:
-        """Register the servers so that each is ready before the next is touched."""
-        wait = f"{seconds(drain) + START_SECONDS}s"
-        options = pulumi.ResourceOptions(
-            hooks=pulumi.ResourceHookBinding(before_update=[say_roll()]),
-            custom_timeouts=pulumi.CustomTimeouts(create=wait, update=wait, delete=wait),
-        )
+        """Register the servers so that each is ready, after *patience* seconds at most, before the next is touched."""
+        wait = f"{patience}s"
+        timeouts = pulumi.CustomTimeouts(create=wait, update=wait, delete=wait)
+        options = pulumi.ResourceOptions(hooks=hooks, custom_timeouts=timeouts)
         for name, server in servers.items():
             after = [
                 *after,

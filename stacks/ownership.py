@@ -6,7 +6,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 from lightkube import Client
 
-from components import cluster, keys_now, names
+from components import cluster, keys_now, names, rolled
 from components.cluster import Claim
 from components.cluster_dns import dns_warnings
 from components.cluster_ranges import unlisted, unreached
@@ -15,6 +15,7 @@ from components.cluster_view import View, look
 from components.names import PROJECT
 from components.storage_survey import StorageLooker
 from components.survey import Looker
+from components.tunnel import start_seconds
 from stacks.claim_checks import claim_cautions, claim_of, claim_problems, class_news
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
@@ -118,11 +119,14 @@ def provider(config: ClusterConfig) -> k8s.Provider:
     )
 
 
-def keys_hook(config: ClusterConfig) -> pulumi.ResourceHook | None:
-    """Give the hook that makes new keys take effect at once, in the same cluster as the provider; none when offline."""
+def hooks(stack: Stack) -> tuple[pulumi.ResourceHook | None, pulumi.ResourceHook | None]:
+    """Give the hooks that need the cluster: new keys take effect at once, a tunnel server has rolled; none offline."""
     if cluster.offline():
-        return None
-    return keys_now.keys_hook(cluster.kubeconfig_path(config.kubeconfig), config.context)
+        return None, None
+    config = stack.config.cluster
+    where = cluster.kubeconfig_path(config.kubeconfig), config.context
+    patience = start_seconds(stack.tunnel.spec) if stack.tunnel else 0
+    return keys_now.keys_hook(*where), rolled.rolled_hook(*where, patience)
 
 
 def looker(stack: Stack) -> Looker:
