@@ -2,6 +2,7 @@
 
 import pulumi
 
+from components.access import TenantAccess
 from components.arrival import demand
 from components.filling import tell
 from components.gpu_storage import GPUStorage
@@ -27,7 +28,6 @@ def main() -> None:
     keys = Keys(stack)
     _obey(stack.manifests())
     ownership.demand(stack)
-
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
     secrets = {alias: keys.unit(unit, keys.host_key(unit)) for alias, unit in stack.units.items()}
@@ -35,6 +35,8 @@ def main() -> None:
     told, rolled = ownership.hooks(stack)
     tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values(), rolled)] if stack.tunnel else []
     front = [AccessProxy(p, keys.proxy(p), _after(within, *tier)) for p in (stack.proxy,) if p]
+    for name, access in stack.access.items():
+        TenantAccess(access, keys.passwords(access), _after(within, tenants[name], *front))
     proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier, *front)))
     storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
     _ = tell((s.filling for s in storages.values() if s.filling), ownership.storage_looker(stack))

@@ -51,6 +51,13 @@ def frp_token(secret: str, epoch: int) -> str:
     return subkey(secret, epoch, "frp-token").hex()
 
 
+def web_password(secret: str, epoch: int, namespace: str, user: str, web_epoch: int) -> str:
+    """Give the password of one user of a tenant's pages: 128 bits as 26 letters and digits, easy to read aloud."""
+    return (
+        base64.b32encode(subkey(secret, epoch, f"web/{namespace}/{user}/{web_epoch}", 16)).decode().rstrip("=").lower()
+    )
+
+
 def stack_key(gate: str, owner: str) -> bytes:
     """Derive from the gate's key the one that stack *owner* signs capabilities with."""
     return HKDF(hashes.SHA256(), length=32, salt=None, info=f"gpu-runtime/stack/{owner}".encode()).derive(

@@ -1,5 +1,6 @@
 """A GPU unit: one workspace that runs a user's image and is reached by SSH."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -157,12 +158,16 @@ def _service(unit: Unit) -> Manifest:
     unit could not get or lose its ports.
     """
     ports = [{"name": p.name, "port": p.port, "targetPort": p.port, "protocol": "TCP"} for p in unit.spec.ports]
-    host = {names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {}
+    told = {names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {}
+    if unit.spec.ssh and unit.spec.paths:
+        told[names.MOUNTS_ANNOTATION] = json.dumps(unit.spec.paths, sort_keys=True)
+    if unit.spec.web:
+        told[names.WEB_ANNOTATION] = ",".join(port.name for port in unit.spec.web)
     more = {"ports": ports} if ports else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _meta(unit, annotations={**SKIP_AWAIT, **host}),
+        "metadata": _meta(unit, annotations={**SKIP_AWAIT, **told}),
         "spec": {"type": "ClusterIP", "clusterIP": "None", "selector": _selector(unit), **more},
     }
 
@@ -185,7 +190,8 @@ def _budget(unit: Unit) -> Manifest:
 def rows_of_unit(unit: Unit) -> list[Flow]:
     """Give the unit's rows of the table of flows."""
     exposed = [port.port for port in unit.spec.ports if port.expose == "tenant"]
-    return unit_flows(unit.namespace, unit.name, unit.tunnel if unit.spec.ssh else None, exposed)
+    shown = [port.port for port in unit.spec.web]
+    return unit_flows(unit.namespace, unit.name, unit.tunnel if unit.spec.ssh else None, exposed, shown)
 
 
 def _walls(unit: Unit) -> dict[str, Manifest]:

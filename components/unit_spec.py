@@ -60,7 +60,8 @@ class PortSpec(Model):
 
     name: PortName
     port: Port
-    expose: Literal["none", "tenant"] = "none"
+    expose: Literal["none", "tenant", "web"] = "none"
+    """none; tenant: units of the same tenant; web: its people, signed in, through the platform's proxy."""
 
 
 class MountSpec(Model):
@@ -154,6 +155,17 @@ class UnitSpec(Model):
     def must_run(self) -> int:
         """Give the seconds that its program runs before it is well; 0 for our idle one, which cannot fail."""
         return self.start_seconds if self.command or self.mode != "workload" else 0
+
+    @property
+    def web(self) -> tuple[PortSpec, ...]:
+        """Give the ports that the proxy leads to."""
+        return tuple(port for port in self.ports if port.expose == "web")
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Give the storages by name with the path at which a login finds each, the first where there are several."""
+        home = {self.home.storage: self.home_dir} if self.home else {}
+        return {**home, **{mount.storage: mount.path for mount in reversed(self.mounts)}}
 
     @property
     def storages(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from stacks.server_checks import server_of, server_problems
 from stacks.storage_checks import placement_problems, sharing_problems
 from stacks.tier_checks import tier_problems
 from stacks.unit_checks import unit_problems
+from stacks.web_checks import web_problems
 
 NAMESPACE_LENGTH = 63
 """A namespace is one DNS label."""
@@ -113,6 +114,8 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)
         yield from _browsers(view, tenant)
+        namespace = names.tenant_namespace(view.prefix, tenant)
+        yield from web_problems(raw, tenant, namespace, view.storages(tenant), view.units(tenant))
         yield from _units(view, tenant)
         yield from _quota(view, tenant)
 

@@ -8,10 +8,11 @@ from typing import Any
 import pulumi
 
 from components import derive, gate
+from components.access import Access, AccessSecrets, htpasswd
 from components.gpu_unit import Unit, UnitSecrets
 from components.proxy import Proxy, ProxySecrets, hosts
 from components.proxy_spec import DerivedTls
-from components.ssh_client import Access
+from components.ssh_client import Access as Login
 from components.tunnel import SERVER_NAME, TunnelSecrets
 from components.tunnel_server import ServerSpec
 from components.unit_tunnel import ssh_access, tunnel_json
@@ -143,7 +144,16 @@ class Keys:
         }
         return UnitSecrets(pulumi.Output.secret(host_key.private), _sealed(files))
 
-    def access(self, unit: Unit) -> Access | None:
+    def password(self, access: Access, user: str) -> str:
+        """Give what *user* signs in with; while a secret is rotated, that of the new one: nobody has two at once."""
+        return derive.web_password(self._secret, self._epoch, access.namespace, user, access.epoch)
+
+    def passwords(self, access: Access) -> AccessSecrets:
+        """Give what the proxy compares passwords with."""
+        lines = htpasswd((user, self.password(access, user)) for user in access.users)
+        return AccessSecrets(pulumi.Output.secret(lines))
+
+    def access(self, unit: Unit) -> Login | None:
         """Say how clients reach *unit*; None without SSH."""
         return ssh_access(unit, self.host_key(unit).public)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from components import names
+from components.access import Access, AccessSecrets, access_manifests
 from components.browser import rows_of_browser
 from components.egress import Egress, of_stack
 from components.flows import OWN_TUNNEL, PROXY, ApiServers, Flow
@@ -34,6 +35,19 @@ class Stack:
     def tenants(self) -> dict[str, TenantSpec]:
         """Give the tenants by name."""
         return {name: self._tenant(name, tenant) for name, tenant in self.config.tenants.items()}
+
+    @cached_property
+    def access(self) -> dict[str, Access]:
+        """Give by tenant who may look at what it has; none where nothing leads there."""
+        if self.config.browser is None:
+            return {}
+        said = {name: (tenant, tenant.web_users) for name, tenant in self.config.tenants.items()}
+        users = {name: (name,) if chosen is None else chosen for name, (_, chosen) in said.items()}
+        return {
+            name: Access(name, self._namespace(name), self.owner, users[name], tenant.web_epoch)
+            for name, (tenant, _) in said.items()
+            if users[name]
+        }
 
     @cached_property
     def storages(self) -> dict[str, Storage]:
@@ -222,6 +236,7 @@ class Stack:
 
 BLANK = UnitSecrets("", dict.fromkeys(("tunnel.json", "ca.crt", "token", "capability"), ""))
 BLANK_TUNNEL = TunnelSecrets({}, {}, "", "")
+BLANK_ACCESS = AccessSecrets("")
 BLANK_PROXY = ProxySecrets({})
 """Stand where secrets will be, while a stack is judged."""
 
@@ -238,6 +253,8 @@ def _manifests(stack: Stack) -> Iterator[Manifest]:
         yield from proxy_manifests(stack.proxy, BLANK_PROXY).values()
     for tenant in (stack.probe_tenant, *stack.tenants.values()):
         yield from tenant_manifests(tenant).values()
+    for access in stack.access.values():
+        yield from access_manifests(access, BLANK_ACCESS).values()
     for storage in stack.storages.values():
         yield from storage_manifests(storage).values()
     for unit in stack.units.values():

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr, StrictBool
 
 from components import names
+from components.access import WebUser
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
@@ -121,6 +122,10 @@ class TenantConfig(Model):
     """Secrets in the tenant's namespace, which its owner puts there, that open private registries."""
     user_ca: UserCaSpec | None = None
     """In place of the stack's, for each unit that names none itself."""
+    web_users: tuple[WebUser, ...] | None = None
+    """Who may sign in to the tenant's pages; None: one user, called like the tenant; none: nobody."""
+    web_epoch: Annotated[int, Field(ge=0)] = 0
+    """Another number is another password for each of them."""
     storages: dict[Name, StorageSpec] = Field(default={})
     units: dict[Name, UnitSpec] = Field(default={})
 
