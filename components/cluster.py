@@ -102,7 +102,7 @@ def _foreign_namespaces(client: Client, owner: str, wanted: frozenset[str]) -> I
 
 
 def _advice(namespace: str | None) -> str:
-    if namespace == names.PLATFORM_NAMESPACE:
+    if namespace in (names.PLATFORM_NAMESPACE, names.ACCESS_NAMESPACE):
         return "a cluster has one platform: use that stack's with gpu-runtime:platformStack, in place of your own"
     return "choose another tenant name or set gpu-runtime:namespacePrefix"
 

@@ -10,10 +10,12 @@ import pulumi
 from components import names
 from components.gpu_unit import Unit, access_url
 from components.proxy import url
+from components.proxy_spec import ProxySpec
 from components.ssh_client import Access
 from stacks import handover
 from stacks.keys import Keys
 from stacks.resolve import Stack
+from stacks.schema import Shown
 
 
 def export(stack: Stack, keys: Keys) -> None:
@@ -42,7 +44,7 @@ def outputs(stack: Stack, keys: Keys) -> dict[str, Any]:
 
 
 def _shown(stack: Stack, keys: Keys) -> dict[str, Any]:
-    """Say where browsers find the proxy and each storage; with a derived certificate, whom they must trust."""
+    """Say where browsers find what there is; with a derived certificate, whom they must trust."""
     if (said := stack.config.browser) is None:
         return {}
     at = url(said.host, said.port)
@@ -50,7 +52,17 @@ def _shown(stack: Stack, keys: Keys) -> dict[str, Any]:
     shown = [storage for storage in stack.storages.values() if storage.spec.browser]
     # the main host leads on to the storage's own
     paths = {one.alias: f"{at}{names.browser_path(one.namespace, one.name)}/" for one in shown}
-    return {"browser": {"url": at, **trusted}, "storages": paths}
+    pages = {name: f"{url(names.index_host(a.namespace, said.host), said.port)}/" for name, a in stack.access.items()}
+    return {"browser": {"url": at, **trusted}, "storages": paths, "ports": _ports(stack, said), "pages": pages}
+
+
+def _ports(stack: Stack, said: ProxySpec | Shown) -> dict[str, str]:
+    """Say by ``<port>.<unit>.<tenant>`` where browsers find the ports that are exposed to them."""
+    return {
+        f"{port.name}.{alias}": f"{url(names.port_host(port.name, unit.name, unit.namespace, said.host), said.port)}/"
+        for alias, unit in stack.units.items()
+        for port in unit.spec.web
+    }
 
 
 def handed_over(stack: Stack, keys: Keys) -> dict[str, Any]:

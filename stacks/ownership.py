@@ -51,7 +51,7 @@ def demand(stack: Stack) -> None:
 
 def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
     for what, why in found:
-        is_platform = what == f"namespace {names.PLATFORM_NAMESPACE}"
+        is_platform = what in {f"namespace {one}" for one in (names.PLATFORM_NAMESPACE, names.ACCESS_NAMESPACE)}
         yield Problem("platform" if is_platform else "tenants", f"{what} {why}")
 
 
