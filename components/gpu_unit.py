@@ -1,6 +1,5 @@
 """A GPU unit: one workspace that runs a user's image and is reached by SSH."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -158,11 +157,7 @@ def _service(unit: Unit) -> Manifest:
     unit could not get or lose its ports.
     """
     ports = [{"name": p.name, "port": p.port, "targetPort": p.port, "protocol": "TCP"} for p in unit.spec.ports]
-    told = {names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {}
-    if unit.spec.ssh and unit.spec.paths:
-        told[names.MOUNTS_ANNOTATION] = json.dumps(unit.spec.paths, sort_keys=True)
-    if unit.spec.web:
-        told[names.WEB_ANNOTATION] = ",".join(port.name for port in unit.spec.web)
+    told = unit.spec.told | ({names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {})
     more = {"ports": ports} if ports else {}
     return {
         "apiVersion": "v1",
@@ -190,8 +185,8 @@ def _budget(unit: Unit) -> Manifest:
 def rows_of_unit(unit: Unit) -> list[Flow]:
     """Give the unit's rows of the table of flows."""
     exposed = [port.port for port in unit.spec.ports if port.expose == "tenant"]
-    shown = [port.port for port in unit.spec.web]
-    return unit_flows(unit.namespace, unit.name, unit.tunnel if unit.spec.ssh else None, exposed, shown)
+    tunnel, shown = unit.tunnel if unit.spec.ssh else None, [port.port for port in unit.spec.web]
+    return unit_flows(unit.namespace, unit.name, tunnel, exposed, shown)
 
 
 def _walls(unit: Unit) -> dict[str, Manifest]:

@@ -1,10 +1,12 @@
 """What a stack file says of a unit."""
 
+import json
 import re
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool
 
+from components import names
 from components.dns import LabelKey, LabelValue
 from components.flavor import PriorityClass
 from components.health import ProbesSpec
@@ -160,6 +162,13 @@ class UnitSpec(Model):
     def web(self) -> tuple[PortSpec, ...]:
         """Give the ports that the proxy leads to."""
         return tuple(port for port in self.ports if port.expose == "web")
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Give what its Service tells the proxy: ports that it leads to, and where a login finds each storage."""
+        web = {names.WEB_ANNOTATION: ",".join(port.name for port in self.web)} if self.web else {}
+        paths = {names.MOUNTS_ANNOTATION: json.dumps(self.paths, sort_keys=True)} if self.ssh and self.paths else {}
+        return web | paths
 
     @property
     def paths(self) -> dict[str, str]:

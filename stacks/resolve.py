@@ -41,13 +41,8 @@ class Stack:
         """Give by tenant who may look at what it has; none where nothing leads there."""
         if self.config.browser is None:
             return {}
-        said = {name: (tenant, tenant.web_users) for name, tenant in self.config.tenants.items()}
-        users = {name: (name,) if chosen is None else chosen for name, (_, chosen) in said.items()}
-        return {
-            name: Access(name, self._namespace(name), self.owner, users[name], tenant.web_epoch)
-            for name, (tenant, _) in said.items()
-            if users[name]
-        }
+        made = (self._access(name, tenant) for name, tenant in self.config.tenants.items())
+        return {access.tenant: access for access in made if access.users}
 
     @cached_property
     def storages(self) -> dict[str, Storage]:
@@ -175,6 +170,10 @@ class Stack:
         tier += rows_of_proxy(self.proxy) if self.proxy else []
         shown = (row for storage in self.storages.values() for row in rows_of_browser(storage))
         return (*tier, *shown, *(row for alias in units for row in rows_of_unit(self.units[alias])))
+
+    def _access(self, name: str, tenant: TenantConfig) -> Access:
+        users = (name,) if tenant.web_users is None else tenant.web_users
+        return Access(name, self._namespace(name), self.owner, users, tenant.web_epoch)
 
     def _namespace(self, tenant: str) -> str:
         return names.tenant_namespace(self.config.namespace_prefix, tenant)
