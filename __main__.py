@@ -7,7 +7,6 @@ from components.arrival import demand
 from components.filling import tell
 from components.gpu_storage import GPUStorage
 from components.gpu_unit import GPUUnit
-from components.model import Manifest
 from components.probe import Probe
 from components.process import begin
 from components.proxy import AccessProxy
@@ -26,8 +25,10 @@ def main() -> None:
     begin()
     stack = Stack(load(me := owner(pulumi.get_stack())), me)
     keys = Keys(stack)
-    _obey(stack.manifests())
+    if found := judge(stack.manifests()):  # so that a bare `pulumi up` without the pack is refused as well
+        raise pulumi.RunError("\n".join(("the stack breaks the law:", *(f"  - {v.text}" for v in found))))
     ownership.demand(stack)
+
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
     secrets = {alias: keys.unit(unit, keys.host_key(unit)) for alias, unit in stack.units.items()}
@@ -35,8 +36,8 @@ def main() -> None:
     told, rolled = ownership.hooks(stack)
     tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values(), rolled)] if stack.tunnel else []
     front = [AccessProxy(p, keys.proxy(p), _after(within, *tier)) for p in (stack.proxy,) if p]
-    for name, access in stack.access.items():
-        TenantAccess(access, keys.passwords(access), _after(within, tenants[name], *front))
+    for access in stack.access.values():
+        TenantAccess(access, keys.passwords(access), _after(within, tenants[access.tenant], *front))
     proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier, *front)))
     storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
     _ = tell((s.filling for s in storages.values() if s.filling), ownership.storage_looker(stack))
@@ -46,12 +47,6 @@ def main() -> None:
         units.append(GPUUnit(unit, secrets[alias], after, told, logins[alias]))
     demand((unit.arriving for unit in units), ownership.looker(stack))
     outputs.export(stack, keys)
-
-
-def _obey(manifests: list[Manifest]) -> None:
-    """Judge every object before one is registered, so that a bare ``pulumi up`` without the pack is refused as well."""
-    if found := judge(manifests):
-        raise pulumi.RunError("\n".join(("the stack breaks the law:", *(f"  - {v.text}" for v in found))))
 
 
 def _after(options: pulumi.ResourceOptions, *resources: pulumi.Resource) -> pulumi.ResourceOptions:
