@@ -40,21 +40,10 @@ SECRET_READERS: Final[Mapping[str, str]] = {"gpu-runtime-access": "proxy"}
 
 DEFAULT_CAPABILITIES: Final = frozenset(
     {
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_BIND_SERVICE",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-    },
-)
+        "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
+        "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
+    }
+)  # fmt: skip
 """What runtimes give by default, less NET_RAW (Pod Security baseline): to add any other is worse than to keep these."""
 
 ALLOWED_CAPABILITIES: Final = frozenset({"NET_BIND_SERVICE"})
