@@ -163,12 +163,12 @@ def test_each_stack_is_handed_its_own_key_and_only_that_is_secret() -> None:
 
 
 def test_a_stack_of_tenants_alone_makes_no_platform() -> None:
-    """It makes its tenants and its probe, closes them as law wants, and hands over nothing."""
+    """It makes its tenants, their passwords and its probe, closes them as law wants, and hands over nothing."""
     stack = lab()
     manifests = stack.manifests()
 
     assert set(stack.namespaces) == {"gpu-runtime-probe-lab", "lab-vision"}
-    assert {one["metadata"].get("namespace") for one in manifests} == {None, *stack.namespaces}
+    assert {one["metadata"].get("namespace") for one in manifests} == {None, "gpu-runtime-access", *stack.namespaces}
     assert [violation.text for violation in violations(manifests)] == []
     assert outputs_of(stack, Keys(stack)) == {}
 
