@@ -5,8 +5,6 @@ import pulumi
 from components.access import TenantAccess
 from components.arrival import demand
 from components.filling import tell
-from components.gpu_storage import GPUStorage
-from components.gpu_unit import GPUUnit
 from components.probe import Probe
 from components.process import begin
 from components.proxy import AccessProxy
@@ -17,6 +15,7 @@ from policy.law import judge
 from stacks import outputs, ownership
 from stacks.keys import Keys
 from stacks.load import load, owner
+from stacks.making import Given, make
 from stacks.resolve import Stack
 
 
@@ -27,7 +26,7 @@ def main() -> None:
     keys = Keys(stack)
     if found := judge(stack.manifests()):  # so that a bare `pulumi up` without the pack is refused as well
         raise pulumi.RunError("\n".join(("the stack breaks the law:", *(f"  - {v.text}" for v in found))))
-    ownership.demand(stack)
+    refill = ownership.demand(stack)
 
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
@@ -39,12 +38,9 @@ def main() -> None:
     for access in stack.access.values():
         TenantAccess(access, keys.passwords(access), _after(within, tenants[access.tenant], *front))
     proven = _after(within, Probe(stack.probe, _after(within, Tenant(stack.probe_tenant, within), *tier, *front)))
-    storages = {a: GPUStorage(s, _after(proven, tenants[s.tenant])) for a, s in stack.storages.items()}
-    _ = tell((s.filling for s in storages.values() if s.filling), ownership.storage_looker(stack))
-    units = []
-    for alias, unit in stack.units.items():
-        after = _after(proven, tenants[unit.tenant], *(storages[name] for name in stack.storages_of(unit)))
-        units.append(GPUUnit(unit, secrets[alias], after, told, logins[alias]))
+    given = Given(secrets, logins, told)
+    units, storages = make(stack, lambda tenant, *more: _after(proven, tenants[tenant], *more), refill, given)
+    _ = tell((storage.filling for storage in storages if storage.filling), ownership.storage_looker(stack))
     demand((unit.arriving for unit in units), ownership.looker(stack))
     outputs.export(stack, keys)
 

@@ -6,6 +6,7 @@ from components import names
 from components.model import Manifest
 from stacks.load import parse
 from stacks.resolve import Stack
+from stacks.schema import PLATFORM_IMAGES
 
 PREFIX = f"{names.PROJECT}:"
 SECRET = "0123456789abcdef" * 4
@@ -40,7 +41,7 @@ def of_size(units: int, kubeconfig: str) -> Config:
             "apiServerCidrs": ["10.245.0.1/32"],
         },
         "platform": {"ssh": ssh},
-        "images": {name: _image(name) for name in ("bundle", "entrance", "frp", "gate", "probe", "python", "tunnel")},
+        "images": {name: _image(name) for name in (*PLATFORM_IMAGES, "python")},
         "flavors": {"h100": {"gpus": 1, "cpu": "8", "memory": "64Gi", "ephemeral": "50Gi"}},
         "tenants": {"lab": {"units": {f"unit-{number}": _unit("python", "h100") for number in range(units)}}},
     }

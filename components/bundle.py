@@ -16,6 +16,7 @@ LAUNCH = [*_START, f"{BUNDLE_DIR}/libexec/launch"]
 SERVE = [*_START, f"{BUNDLE_DIR}/libexec/keep-serving"]
 LISTENING = [f"{BUNDLE_DIR}/bin/sh", f"{BUNDLE_DIR}/libexec/listening"]
 PREPARE = [*_START, f"{BUNDLE_DIR}/libexec/prepare"]
+RSYNC = f"{BUNDLE_DIR}/tools/rsync"
 ACCOUNTS = [f"{BUNDLE_DIR}/bin/sh", f"{BUNDLE_DIR}/libexec/accounts"]
 
 NO_GPU = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}

@@ -8,12 +8,16 @@ from components.filling import Filling
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
 from components.prepare import prepare_job
+from components.refill import UNASKED, Refill
 from components.storage_spec import Storage
 from components.storage_survey import StoragePlace
 
 FIXED = ["spec.accessModes", "spec.storageClassName"]
 """Of a claim that is there: Kubernetes changes neither, and the engine would replace the claim, and lose its data.
 That a stack file says otherwise is refused where the cluster is asked (stacks/claim_checks)."""
+
+ENDING_SECONDS = 60
+"""From a Job's deadline until its pod has ended, at most."""
 
 
 def storage_manifests(storage: Storage) -> dict[str, Manifest]:
@@ -35,14 +39,21 @@ def _claim(storage: Storage) -> Manifest:
     if storage.storage_class is not None:
         spec["storageClassName"] = storage.storage_class
     protected = {names.PROTECT_ANNOTATION: "true"} if storage.spec.protect else {}
-    prepared = {names.PREPARE_ANNOTATION: storage.job} if storage.spec.prepare else {}
-    said = {**SKIP_AWAIT, **protected, **prepared}
+    said = {**SKIP_AWAIT, **protected, **_content(storage)}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": metadata(names.claim(storage.name), storage.namespace, storage.labels("storage"), said),
         "spec": spec,
     }
+
+
+def _content(storage: Storage) -> dict[str, str]:
+    prepare = storage.spec.prepare
+    if prepare is None:
+        return {}
+    again = {names.REVISION_ANNOTATION: str(prepare.revision)} if prepare.revision else {}
+    return {names.PREPARE_ANNOTATION: storage.job, **again}
 
 
 class GPUStorage(pulumi.ComponentResource):
@@ -52,20 +63,18 @@ class GPUStorage(pulumi.ComponentResource):
     filling: Filling | None = None
     """What `up` tells of while it waits, see filling."""
 
-    def __init__(self, storage: Storage, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(self, storage: Storage, opts: pulumi.ResourceOptions | None = None, refill: Refill = UNASKED) -> None:
         super().__init__(names.component_type("GPUStorage"), storage.alias, {"namespace": storage.namespace}, opts)
         keep = pulumi.ResourceOptions(
             retain_on_delete=not storage.spec.delete_with_stack,
             protect=storage.spec.protect,
             ignore_changes=FIXED,
+            hooks=pulumi.ResourceHookBinding(before_update=[refill.guard(storage)]),
         )
-        seconds = storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0
-        wait = pulumi.ResourceOptions(
-            custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),
-            delete_before_replace=True,
-            ignore_changes=["spec"],  # what the user says is in the name; a new bundle is no reason to run again
-        )
-        data = register(storage.alias, _data(storage), parent=self, options={"claim": keep, "prepare": wait})
+        manifests = _data(storage)
+        claim = register(storage.alias, {"claim": manifests.pop("claim")}, parent=self, options={"claim": keep})
+        filling = {"prepare": _filling(storage, refill)}
+        data = {**claim, **register(storage.alias, manifests, parent=self, after=list(claim.values()), options=filling)}
         # nobody sees a volume that is half filled
         register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
         self.claim = names.claim(storage.name)
@@ -73,3 +82,14 @@ class GPUStorage(pulumi.ComponentResource):
             place = StoragePlace(storage.namespace, storage.name)
             self.filling = Filling(storage.alias, place, self, data["prepare"])
         self.register_outputs({"claim": self.claim})
+
+
+def _filling(storage: Storage, refill: Refill) -> pulumi.ResourceOptions:
+    """Wait for the Job a little longer than it may take, to hear why it failed; of one that is done, nothing counts."""
+    seconds = (storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0) + ENDING_SECONDS
+    return pulumi.ResourceOptions(
+        custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),
+        delete_before_replace=True,
+        ignore_changes=["spec"] if refill.is_done(storage) else None,
+        hooks=refill.clearing(storage),
+    )

@@ -33,6 +33,9 @@ PROTECT_ANNOTATION = f"{PROJECT}/protect"
 PREPARE_ANNOTATION = f"{PROJECT}/prepare"
 """On a claim: the Job that fills its volume; absent where nothing is to be prepared."""
 
+REVISION_ANNOTATION = f"{PROJECT}/prepare-revision"
+"""On a claim whose owner asked for the same content anew: how often."""
+
 SSHD_PORT = 2222
 """sshd inside a unit: unprivileged, so above 1024."""
 

@@ -102,8 +102,9 @@ def _sorted(tolerations: Iterable[Manifest]) -> tuple[Manifest, ...]:
 
 
 def _on_the_node_of(unit: str) -> Manifest:
-    term = {
-        "labelSelector": {"matchLabels": names.selector("unit", unit)},
-        "topologyKey": "kubernetes.io/hostname",
-    }
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [node_of(unit)]}}
+
+
+def node_of(unit: str) -> Manifest:
+    """Give the term of an affinity that names the node on which *unit* runs."""
+    return {"labelSelector": {"matchLabels": names.selector("unit", unit)}, "topologyKey": "kubernetes.io/hostname"}

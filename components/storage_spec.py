@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool
 from components import names
 from components.browser_spec import Browser
 from components.model import Model, Quantity, RunAs
-from components.prepare_spec import ImagePrepare
+from components.prepare_spec import HttpPrepare, ImagePrepare, Prepare, StoragePrepare
 from components.storage_placement import ANYWHERE, PlacementSpec, PodPlacement
 
 AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadOnlyMany"]
@@ -25,13 +25,22 @@ class StorageSpec(Model):
     storage_class: str | None = Field(default=None, alias="class", min_length=1)
     access_mode: AccessMode | None = None
     run_as: RunAs = RunAs()
-    prepare: ImagePrepare | None = None
+    prepare: Prepare | None = None
     placement: PlacementSpec | None = None
     """None: where the units run that mount it."""
     browser: Browser = None
     delete_with_stack: StrictBool = False
     protect: StrictBool = False
     """True: neither a destroyed stack nor a storage that has left the stack file takes the claim out of the stack."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The storage that another one is copied from."""
+
+    name: str
+    placement: PodPlacement = ANYWHERE
+    """Of its own pods."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +57,15 @@ class Storage:
     access_mode: AccessMode
     bundle_image: str
     prepare_image: str | None
+    """None: nothing fills it."""
     placement: PodPlacement = ANYWHERE
     browser_image: str | None = None
+    source: Source | None = None
+    """None: it is no copy."""
+    running: tuple[str, ...] = ()
+    """The units that mount it and are to run."""
+    resting: tuple[str, ...] = ()
+    """Those that mount it and are not: `running: false`."""
 
     @property
     def alias(self) -> str:
@@ -58,17 +74,17 @@ class Storage:
 
     @property
     def digest(self) -> str:
-        """Name the content: it changes when, and only when, another content is described."""
+        """Name the content: it changes when, and only when, another content is described, or another revision of it."""
         prepare = self.spec.prepare
         if prepare is None:
             return ""
-        return _digest(self.prepare_image, prepare.command, prepare.args)
+        revision = (prepare.revision,) if prepare.revision else ()
+        return _digest(*_content(prepare, self.prepare_image), *revision)
 
     @property
     def job(self) -> str:
-        """Name the Job: another for another content, and for another way of making it, since a Job cannot change."""
-        run_as = self.spec.run_as
-        return names.prepare_job(self.name, _digest(self.digest, str(self.spec.prepare), run_as.uid, run_as.gid))
+        """Name the Job by the content alone: whatever else is said anew of a prepared storage runs nothing again."""
+        return names.prepare_job(self.name, self.digest)
 
     def labels(self, component: str) -> names.Labels:
         """Give the labels of one of the storage's objects."""
@@ -77,3 +93,14 @@ class Storage:
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_LENGTH]
+
+
+def _content(prepare: Prepare, image: str | None) -> tuple[object, ...]:
+    """Give what makes the content; a file is its digest and its place, wherever it comes from."""
+    match prepare:
+        case ImagePrepare():
+            return image, prepare.command, prepare.args
+        case StoragePrepare():
+            return prepare.kind, prepare.source
+        case HttpPrepare():
+            return prepare.kind, [[file.path, file.sha256] for file in prepare.files]

@@ -24,6 +24,7 @@ ORDER = (
     "test_landing",
     "test_browser",
     "test_storage",
+    "test_prepare",
     "test_unit_life",
     "test_two_stacks",
     "test_main_job",

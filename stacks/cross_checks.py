@@ -11,7 +11,7 @@ from components.browser import REQUESTS
 from components.flavor import Flavor
 from components.landing import requests_beside
 from components.model import NAME_PATTERN, quantity
-from components.prepare_spec import ImagePrepare
+from components.prepare_spec import ImagePrepare, Prepare
 from components.storage_spec import StorageSpec
 from components.tenant import QuotaSpec
 from components.unit_spec import UnitSpec
@@ -21,6 +21,7 @@ from stacks.flavor_checks import flavor_problems, gpu_taint_problems
 from stacks.handover_checks import handover_problems
 from stacks.key_checks import key_problems
 from stacks.pod_checks import pod_problems
+from stacks.prepare_checks import copy_problems
 from stacks.problems import Problem, Raw, valid
 from stacks.proxy_checks import proxy_problems
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
@@ -148,12 +149,14 @@ def _namespace(view: View, tenant: str) -> Iterator[Problem]:
 
 
 def _storages(view: View, tenant: str) -> Iterator[Problem]:
-    for name, storage in view.storages(tenant).items():
+    storages = view.storages(tenant)
+    for name, storage in storages.items():
         path = f"tenants.{tenant}.storages.{name}"
-        if storage is not None and storage.prepare is not None:
+        if storage is not None and isinstance(storage.prepare, ImagePrepare):
             yield from catalogue_problem(view.images, storage.prepare.image, f"{path}.prepare.image")
         if storage is not None and storage.placement is not None:
             yield from placement_problems(f"{path}.placement", storage.placement, view.flavors, view.gpu_taints)
+        yield from copy_problems(path, name, storages)
 
 
 def _browsers(view: View, tenant: str) -> Iterator[Problem]:
@@ -235,5 +238,5 @@ def _sum(amounts: Iterable[str]) -> Decimal:
     return sum(map(quantity, amounts), Decimal(0))
 
 
-def _largest(prepares: Iterable[ImagePrepare], what: str) -> Decimal:
+def _largest(prepares: Iterable[Prepare], what: str) -> Decimal:
     return max((quantity(getattr(prepare, what)) for prepare in prepares), default=Decimal(0))

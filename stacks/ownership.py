@@ -1,6 +1,7 @@
 """Whether the stack may go where it wants to: its provider, who owns what is there, what the walls must know."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -13,6 +14,7 @@ from components.cluster_ranges import unlisted, unreached
 from components.cluster_storage import volumes
 from components.cluster_view import View, look
 from components.names import PROJECT
+from components.refill import UNASKED, Refill, finished, started
 from components.storage_survey import StorageLooker
 from components.survey import Looker
 from components.tunnel import start_seconds
@@ -22,14 +24,15 @@ from stacks.resolve import Stack
 from stacks.schema import ClusterConfig
 
 
-def demand(stack: Stack) -> None:
+def demand(stack: Stack) -> Refill:
     """Refuse what is there and not this stack's, and a cluster whose addresses the walls do not know; warn of the rest.
 
-    Raises RefusedError; also when the cluster cannot be asked, unless the offline switch is set.
+    Give what the storages need to know of it. Raises RefusedError; also when the cluster cannot be asked, unless the
+    offline switch is set.
     """
     if cluster.offline():
         pulumi.log.warn(f"{cluster.OFFLINE}=1: nobody asked the cluster what is there and which addresses it has")
-        return
+        return UNASKED
     config = stack.config.cluster
     try:
         with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client:
@@ -37,6 +40,8 @@ def demand(stack: Stack) -> None:
             absent = list(_absent_platform(stack, client))
             view = look(client, config.dns, admin_tier=config.admin_tier)
             live = volumes(client, stack.owner, {s.storage_class for s in stack.storages.values() if s.storage_class})
+            done = finished(client, stack.owner, stack.namespaces)
+            there = started(client, stack.owner, stack.namespaces)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None
@@ -47,6 +52,7 @@ def demand(stack: Stack) -> None:
         raise RefusedError(problems)
     for line in class_news(storages, live) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(line)
+    return Refill(done, there, partial(cluster.connect, cluster.kubeconfig_path(config.kubeconfig), config.context))
 
 
 def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ SHOWN = 60
 """Characters of a refused value; more only hides the sentence."""
 
 HIDDEN = frozenset(
-    {"secret", "previousSecret", "serverToken", "platformKeys", "env", "secretEnv", "authorizedKeys", "userCa"}
+    {"secret", "previousSecret", "serverToken", "platformKeys", "env", "secretEnv", "authorizedKeys", "userCa", "url"}
 )
 """Keys below which a value may be a secret, such as a private key pasted by mistake: it is never shown."""
 
@@ -30,6 +30,7 @@ ADVICE = {
     "bool_type": "must be true or false, without quotes",
     "dict_type": "must be a table of names",
     "model_type": "must be a table of keys",
+    "model_attributes_type": "must be a table of keys",
     "tuple_type": "must be a list",
     "too_short": "must have at least one entry",
 }
@@ -87,12 +88,21 @@ def _follows(details: ErrorDetails, places: list[tuple[int | str, ...]]) -> bool
 
 def _path(location: tuple[int | str, ...]) -> str:
     """Write a location as people read YAML; tags of unions and pydantic's own words are no keys."""
-    keys = [part for part in location if part != "[key]"]
+    keys = [part for index, part in enumerate(location) if part != "[key]" and not _is_tag(location, index)]
     return ".".join(str(key) for key in keys)
 
 
-COUNTED = {"too_long": "has {actual_length} entries; at most {max_length} are allowed"}
-"""The same of what carries numbers."""
+def _is_tag(location: tuple[int | str, ...], index: int) -> bool:
+    """Say whether a part of a location is the `kind` of a storage's `prepare`, which pydantic puts after that key."""
+    return index > 2 and location[index - 3] == "storages" and location[index - 1] == "prepare"  # noqa: PLR2004
+
+
+FILLED = {
+    "too_long": "has {actual_length} entries; at most {max_length} are allowed",
+    "union_tag_invalid": "has kind {tag!r}; {expected_tags} are known",
+    "union_tag_not_found": "lacks the key {discriminator}, which says the way",
+}
+"""The same of what carries more than the value, which is not shown then: it may be large."""
 
 
 def _message(model: type[BaseModel], details: ErrorDetails) -> str:
@@ -101,8 +111,8 @@ def _message(model: type[BaseModel], details: ErrorDetails) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         return f"is no key of this release; {_advice(model, location)}"
-    if counted := COUNTED.get(kind):
-        return counted.format(**details.get("ctx", {}))
+    if filled := FILLED.get(kind):
+        return filled.format(**details.get("ctx", {}))
     said = ADVICE.get(kind, details["msg"].removeprefix("Value error, "))
     return said if HIDDEN & set(location) else f"{_shown(details['input'])}: {said}"
 
@@ -129,16 +139,21 @@ def _keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
 
 
 def _below(kind: Any, key: int | str) -> Any:
-    """Step to what lies below field *key*; a name in a table of models stays at that model."""
+    """Step to what lies below field *key*; a name in a table of models stays at that model, a tag chooses one."""
+    if isinstance(kind, Mapping):
+        return kind.get(str(key))
     fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()} if kind else {}
     return _inner(fields[key]) if key in fields else kind
 
 
 def _inner(annotation: Any) -> Any:
-    """Look through optionals, dicts and tuples for the model in *annotation*."""
+    """Look through optionals, dicts and tuples for the model in *annotation*, or the models of a union by their tag."""
     if _is_model(annotation):
         return annotation
-    return next((found for part in get_args(annotation) if _is_model(found := _inner(part))), None)
+    models = [part for part in get_args(annotation) if _is_model(part)]
+    if len(models) > 1:
+        return {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
+    return next((found for part in get_args(annotation) if (found := _inner(part))), None)
 
 
 def _is_model(kind: Any) -> bool:

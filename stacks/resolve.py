@@ -12,12 +12,13 @@ from components.flows import OWN_TUNNEL, PROXY, ApiServers, Flow
 from components.gpu_storage import storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
+from components.prepare_spec import ImagePrepare, Prepare, StoragePrepare
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
 from components.proxy import Proxy, ProxySecrets, proxy_manifests, rows_of_proxy
 from components.routes import Routes
-from components.storage_placement import Consumer, pod_placement
-from components.storage_spec import Storage
+from components.storage_placement import Consumer, PodPlacement, pod_placement
+from components.storage_spec import AccessMode, Source, Storage, StorageSpec
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
 from components.tunnel import TierImages, Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
 from stacks import grants
@@ -131,10 +132,6 @@ class Stack:
             *(row for unit in self.units.values() for row in rows_of_unit(unit)),
         ]
 
-    def storages_of(self, unit: Unit) -> list[str]:
-        """Name by alias the storages that must be there, and filled, before *unit* starts."""
-        return [f"{storage}.{unit.tenant}" for storage in dict.fromkeys(unit.spec.storages)]
-
     def manifests(self) -> list[Manifest]:
         """Build every object of the stack, with secrets left blank: what the law judges."""
         return [*self._walled, *probe_manifests(self.probe).values()]
@@ -180,24 +177,39 @@ class Stack:
 
     def _storage(self, tenant: str, name: str) -> Storage:
         spec = self.config.tenants[tenant].storages[name]
-        defaults = self.config.storage
-        access_mode = spec.access_mode or defaults.access_mode
-        one_node = access_mode == "ReadWriteOnce"
+        consumers = self._consumers(tenant, name)
         return Storage(
             name=name,
             tenant=tenant,
             namespace=self._namespace(tenant),
             owner=self.owner,
             spec=spec,
-            storage_class=spec.storage_class or defaults.storage_class,
-            access_mode=access_mode,
-            placement=pod_placement(
-                spec.placement, self.config.flavors, self._consumers(tenant, name), one_node=one_node
-            ),
+            storage_class=spec.storage_class or self.config.storage.storage_class,
+            access_mode=self._access_mode(spec),
+            placement=self._placement(tenant, name),
             bundle_image=self.config.images["bundle"],
-            prepare_image=self._image(spec.prepare.image) if spec.prepare else None,
+            prepare_image=self._prepare_image(spec.prepare),
             browser_image=self.config.images["dufs"] if spec.browser else None,
+            source=self._source(tenant, spec.prepare),
+            running=tuple(unit.name for unit in consumers if unit.running),
+            resting=tuple(unit.name for unit in consumers if not unit.running),
         )
+
+    def _prepare_image(self, said: Prepare | None) -> str | None:
+        if said is None:
+            return None
+        return self._image(said.image) if isinstance(said, ImagePrepare) else self.config.images["prepare"]
+
+    def _source(self, tenant: str, said: Prepare | None) -> Source | None:
+        return Source(said.source, self._placement(tenant, said.source)) if isinstance(said, StoragePrepare) else None
+
+    def _placement(self, tenant: str, storage: str) -> PodPlacement:
+        spec, consumers = self.config.tenants[tenant].storages[storage], self._consumers(tenant, storage)
+        one_node = self._access_mode(spec) == "ReadWriteOnce"
+        return pod_placement(spec.placement, self.config.flavors, consumers, one_node=one_node)
+
+    def _access_mode(self, spec: StorageSpec) -> AccessMode:
+        return spec.access_mode or self.config.storage.access_mode
 
     def _consumers(self, tenant: str, storage: str) -> list[Consumer]:
         units = self.config.tenants[tenant].units.items()

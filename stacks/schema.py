@@ -19,7 +19,7 @@ from components.tunnel_server import Certificates
 from components.unit_spec import UnitSpec
 from components.user_ca import UserCaSpec
 
-PLATFORM_IMAGES = ("bundle", "entrance", "frp", "gate", "probe", "tunnel")
+PLATFORM_IMAGES = ("bundle", "entrance", "frp", "gate", "prepare", "probe", "tunnel")
 """Images that the platform itself runs; the catalogue must have them."""
 
 TIER_IMAGES = frozenset({"entrance", "frp", "gate"})

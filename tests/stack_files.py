@@ -15,7 +15,7 @@ FILES = sorted(STACKS.glob("Pulumi.*.yaml"))
 ENCRYPTED = frozenset({"gpu-runtime:secret", "gpu-runtime:platformKeys"})
 SECRET = "0123456789abcdef" * 4
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICBDsU6Oa76eYXF5z5bHza/dc58c1UFQHxGcF6sH0frY alice@laptop"
-IMAGES = ("bundle", "dufs", "entrance", "frp", "gate", "probe", "proxy", "routes", "tunnel", "python")
+IMAGES = ("bundle", "dufs", "entrance", "frp", "gate", "prepare", "probe", "proxy", "routes", "tunnel", "python")
 
 
 def image(name: str) -> str:

@@ -1,7 +1,6 @@
 """What tenant, storage and tunnel tier come to, and the walls around tenants."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,6 @@ from components.egress import Egress
 from components.entry import ServiceSpec
 from components.flows import ApiServers
 from components.gpu_storage import storage_manifests
-from components.model import RunAs
 from components.prepare_spec import ImagePrepare
 from components.storage_spec import Storage, StorageSpec
 from components.tenant import QuotaSpec, TenantSpec, tenant_manifests
@@ -60,33 +58,6 @@ def test_storage(golden: Golden) -> None:
 def test_tunnel(golden: Golden) -> None:
     """The tunnel tier is reviewed as one file."""
     golden("tunnel.yaml", tunnel_manifests(TUNNEL, SECRETS))
-
-
-def job(**spec: Any) -> str:
-    """Name the prepare job of the storage, changed by *spec*."""
-    return replace(STORAGE, spec=STORAGE.spec.model_copy(update=spec)).job
-
-
-def test_another_content_is_another_job_and_digest() -> None:
-    """The marker in the volume names what was said of the content; how it is made does not count for it."""
-    other = replace(
-        STORAGE, spec=STORAGE.spec.model_copy(update={"prepare": PREPARE.model_copy(update={"args": ("x",)})})
-    )
-    bigger = replace(STORAGE, spec=STORAGE.spec.model_copy(update={"prepare": PREPARE.model_copy(update={"cpu": "4"})}))
-
-    assert other.digest != STORAGE.digest
-    assert bigger.digest == STORAGE.digest
-    assert len({STORAGE.job, other.job, bigger.job, job(run_as=RunAs(uid=7, gid=7))}) == 4
-
-
-def test_growing_a_storage_runs_no_job_again() -> None:
-    """A larger volume has the same content."""
-    assert job(size="400Gi") == STORAGE.job
-
-
-def test_a_new_bundle_runs_no_job_again() -> None:
-    """A release of ours with another bundle leaves prepared data alone."""
-    assert replace(STORAGE, bundle_image=image("other")).job == STORAGE.job
 
 
 def test_source_ranges_close_the_entrance_twice() -> None:

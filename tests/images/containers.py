@@ -88,7 +88,7 @@ class Pod:
     uid: int = UID
     read_only_root: bool = False
     volumes: dict[str, tuple[Path, str]] = field(default_factory=dict)
-    """More that the unit's own container mounts."""
+    """More that the unit's own container, or a prepare job, mounts."""
     image: Path | None = None
     """A user's image that several pods share; None: this pod's own, which has nothing at first."""
 
@@ -125,7 +125,8 @@ class Pod:
     @contextmanager
     def preparing(self, digest: str, *command: str) -> Iterator[Running]:
         """Start a prepare job."""
-        mounts = {"/.gpu-runtime": (self.path("bundle"), "ro"), "/workspace": (self.path("workspace"), "rw")}
+        ours = {"/.gpu-runtime": (self.path("bundle"), "ro"), "/workspace": (self.path("workspace"), "rw")}
+        mounts = {**ours, **self.volumes}
         self.env["GPU_RUNTIME_PREPARE_DIGEST"] = digest
         with self.started([*UNDER_TINI, "/.gpu-runtime/libexec/prepare", *command], mounts) as running:
             yield running

@@ -68,9 +68,10 @@ def claim(name: str, phase: str = "Bound") -> Object:
     return {"metadata": {"name": name}, "status": {"phase": phase}}
 
 
-def job(name: str, *conditions: tuple[str, str]) -> Object:
-    """Give the job that fills the claim *name*."""
-    volumes = [{"persistentVolumeClaim": {"claimName": name}}]
+def job(name: str, *conditions: tuple[str, str], source: str = "") -> Object:
+    """Give the job that fills the claim *name*, as a copy of *source* where that is said."""
+    volumes: list[Object] = [{"persistentVolumeClaim": {"claimName": name}}]
+    volumes += [{"persistentVolumeClaim": {"claimName": source, "readOnly": True}}] if source else []
     return {
         "metadata": {"name": f"prepare-{name}"},
         "spec": {"template": {"spec": {"volumes": volumes}}},

@@ -163,6 +163,12 @@ PHASES: dict[str, tuple[Seen, str, str, str]] = {
         "UnitProgressing",
         "its pod starts",
     ),
+    "a volume that is being copied": (
+        starting(mounts=["storage-a"], claims=(claim("storage-a"),), jobs=(job("storage-b", source="storage-a"),)),
+        "Progressing",
+        "UnitProgressing",
+        "its pod starts",
+    ),
     "another's volume": (
         starting(
             mounts=["storage-a"], claims=(claim("storage-a"), claim("storage-b", "Lost")), jobs=(job("storage-b"),)

@@ -122,6 +122,7 @@ RECIPES: Mapping[str, Recipe] = {
     "gate": Recipe(
         "services/gate", "admits tunnels", (packages("prometheus-client"), shared("watching")), {"BASE": "python"}
     ),
+    "prepare": Recipe("services/prepare", "fills volumes", (packages("certifi"),), {"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
     "proxy": Recipe("services/proxy", "in front of browsers and web ports: Envoy", (ENVOY,), {"BASE": "python"}),
     "routes": Recipe("services/routes", "tells the proxy what there is", (shared("watching"),), {"BASE": "python"}),

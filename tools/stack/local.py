@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REFRESH = "REFRESH"
 """Environment variable: 1 has `up` ask the cluster first what became of each object."""
 
-IMAGES = ("bundle", "entrance", "frp", "gate", "probe", "python", "tunnel")
+IMAGES = ("bundle", "entrance", "frp", "gate", "prepare", "probe", "python", "tunnel")
 """What the local stack runs."""
 
 

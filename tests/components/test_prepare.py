@@ -1,0 +1,193 @@
+"""What fills a storage: its Job, what the Job is named by, where its pod goes, and who may not run meanwhile."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION
+
+from components import names
+from components.gpu_storage import storage_manifests
+from components.model import Manifest, RunAs
+from components.prepare_spec import FileSpec, HttpPrepare, ImagePrepare, Prepare, StoragePrepare
+from components.refill import refusal
+from components.storage_placement import PodPlacement
+from components.storage_spec import Source, Storage, StorageSpec
+from tests.conftest import Golden
+from tests.stack_files import image
+
+FILE = FileSpec(url="https://example.com/a?token=1", sha256="0" * 64, path="data/a")
+IMAGE = ImagePrepare(kind="image", image=image("python"), command=("make", "data"))
+COPY = StoragePrepare(kind="storage", source="raw")
+HTTP = HttpPrepare(kind="http", files=(FILE,))
+GPU = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def storage(prepare: Prepare | None, **more: Any) -> Storage:
+    """Give a storage that is filled by *prepare*."""
+    return Storage(
+        name="dataset",
+        tenant="lab-a",
+        namespace="lab-a",
+        owner="test",
+        spec=StorageSpec(size="200Gi", prepare=prepare),
+        storage_class=None,
+        access_mode="ReadWriteOnce",
+        bundle_image=image("bundle"),
+        prepare_image=image("prepare"),
+        **more,
+    )
+
+
+def said(prepare: Prepare, **changes: Any) -> Storage:
+    """Give a storage that is filled by *prepare*, changed."""
+    return storage(prepare.model_copy(update=changes))
+
+
+def pod(made: Storage) -> Manifest:
+    """Give the spec of the Job's pod."""
+    spec: Manifest = storage_manifests(made)["prepare"]["spec"]["template"]["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("prepare", [COPY, HTTP], ids=["copy", "http"])
+def test_manifests(golden: Golden, prepare: Prepare) -> None:
+    """A copy and a download are reviewed as files."""
+    source = Source("raw") if prepare is COPY else None
+    golden(f"prepare-{prepare.kind}.yaml", storage_manifests(storage(prepare, source=source)))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "changes"),
+    [
+        (IMAGE, {"args": ("x",)}),
+        (IMAGE, {"revision": 1}),
+        (COPY, {"source": "other"}),
+        (COPY, {"revision": 1}),
+        (HTTP, {"files": (FILE.model_copy(update={"sha256": "1" * 64}),)}),
+        (HTTP, {"files": (FILE.model_copy(update={"path": "b"}),)}),
+        (HTTP, {"revision": 1}),
+    ],
+)
+def test_another_content_is_another_job(prepare: Prepare, changes: dict[str, Any]) -> None:
+    """What is described otherwise, or told to be made again, runs again."""
+    before, after = storage(prepare), said(prepare, **changes)
+
+    assert before.digest != after.digest
+    assert before.job != after.job
+
+
+@pytest.mark.parametrize(
+    ("prepare", "changes"),
+    [
+        (IMAGE, {"cpu": "4", "memory": "8Gi", "timeout_seconds": 7}),
+        (HTTP, {"files": (FILE.model_copy(update={"url": "http://mirror.example.com/a"}),)}),
+        (COPY, {"filled": True}),
+    ],
+)
+def test_the_way_is_no_content(prepare: Prepare, changes: dict[str, Any]) -> None:
+    """More time, more memory or a mirror run nothing again over data that is there."""
+    assert said(prepare, **changes).job == storage(prepare).job
+
+
+def test_what_else_changes_runs_nothing_again() -> None:
+    """A larger volume, another user or a new bundle leave the content as it is."""
+    before = storage(IMAGE)
+    grown = before.spec.model_copy(update={"size": "400Gi", "run_as": RunAs(uid=7, gid=7)})
+
+    assert replace(before, spec=grown, bundle_image=image("other")).job == before.job
+
+
+def test_a_source_is_only_read() -> None:
+    """The volume that is copied is mounted read-only as a volume, so that no kubelet gives it to another group."""
+    made = pod(storage(COPY, source=Source("raw")))
+    (volume,) = [one for one in made["volumes"] if one["name"] == "source"]
+    (mount,) = [one for one in made["containers"][0]["volumeMounts"] if one["name"] == "source"]
+
+    assert volume["persistentVolumeClaim"] == {"claimName": "storage-raw", "readOnly": True}
+    assert mount["readOnly"] is True
+
+
+def test_a_copy_goes_to_the_node_that_holds_its_source() -> None:
+    """Where one node at a time mounts the source and a unit does, the copy runs there and stands that node's taints."""
+    source = Source("raw", PodPlacement({"a": "b"}, (GPU,), beside="reader"))
+    made = pod(storage(COPY, source=source))
+    (term,) = made["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+
+    assert term["labelSelector"] == {"matchLabels": names.selector("unit", "reader")}
+    assert made["tolerations"] == [GPU]
+    assert "nodeSelector" not in made
+
+
+def test_a_copy_waits_for_no_unit_that_waits_for_it() -> None:
+    """A unit that mounts source and copy starts after the copy, which cannot wait for its node."""
+    source = Source("raw", PodPlacement(beside="both"))
+
+    assert "affinity" not in pod(storage(COPY, source=source, running=("both",)))
+
+
+def test_a_job_that_was_deleted_by_hand_prefers_its_units_node() -> None:
+    """It has nothing to do but to find its marker, and can do so nowhere else."""
+    made = pod(storage(IMAGE, placement=PodPlacement(beside="trainer"), running=("trainer",)))
+    (wanted,) = made["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+
+    assert wanted["podAffinityTerm"]["labelSelector"] == {"matchLabels": names.selector("unit", "trainer")}
+
+
+def test_the_claim_says_what_it_is_filled_with() -> None:
+    """`make status` reads there which Job counts, and whether its owner asked for the same content anew."""
+    plain, again = claim(storage(IMAGE)), claim(said(IMAGE, revision=2))
+
+    assert plain["metadata"]["annotations"][JOB_ANNOTATION] == storage(IMAGE).job
+    assert REVISION_ANNOTATION not in plain["metadata"]["annotations"]
+    assert again["metadata"]["annotations"][REVISION_ANNOTATION] == "2"
+
+
+def claim(made: Storage) -> Manifest:
+    """Give a storage's claim as the engine hands it to the hook."""
+    return storage_manifests(made)["claim"]
+
+
+def test_new_content_over_running_units_is_refused() -> None:
+    """The refusal names the units, and how to stop them."""
+    old, new = storage(IMAGE), said(IMAGE, revision=1)
+    found = refusal(replace(new, running=("trainer", "viewer"), resting=("idle",)), claim(old), claim(new))
+
+    assert found is not None
+    assert "storage dataset.lab-a would be filled anew over its data" in found
+    assert "units trainer.lab-a, viewer.lab-a" in found
+    assert "make stop UNIT=trainer.lab-a" in found
+    assert "idle" not in found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "running"),
+    [
+        (storage(IMAGE), said(IMAGE, revision=1), ()),
+        (storage(IMAGE), storage(IMAGE), ("trainer",)),
+        (storage(IMAGE), said(IMAGE, cpu="2"), ("trainer",)),
+        (storage(IMAGE), storage(None), ("trainer",)),
+    ],
+    ids=["units at rest", "nothing new", "the way alone", "no prepare any more"],
+)
+def test_what_touches_no_data_is_not_refused(old: Storage, new: Storage, running: tuple[str, ...]) -> None:
+    """A storage of units at rest may be filled anew, and what fills nothing anew is nobody's trouble."""
+    assert refusal(replace(new, running=running), claim(old), claim(new)) is None
+
+
+def test_a_first_prepare_over_used_data_is_refused() -> None:
+    """What a unit wrote into a storage that nothing filled is data like any other."""
+    old, new = storage(None), storage(IMAGE)
+
+    assert refusal(replace(new, running=("trainer",)), claim(old), claim(new))
+
+
+def test_a_unit_that_was_never_started_has_no_data() -> None:
+    """A first prepare that failed is mended without a word: its units still wait for it. One that runs is named."""
+    old, new = storage(IMAGE), said(IMAGE, args=("mended",))
+    both = replace(new, running=("waiting", "trainer"))
+
+    assert refusal(both, claim(old), claim(new), frozenset({("lab-b", "waiting"), ("lab-b", "trainer")})) is None
+    found = refusal(both, claim(old), claim(new), frozenset({("lab-a", "trainer")}))
+    assert found is not None
+    assert "unit trainer.lab-a may use that" in found
