@@ -53,6 +53,12 @@ def storages(config: Config) -> dict[str, Any]:
     return found
 
 
+def unit(config: Config, name: str) -> dict[str, Any]:
+    """Give a unit that a stack file says."""
+    found: dict[str, Any] = config["gpu-runtime:tenants"]["lab-a"]["units"][name]
+    return found
+
+
 def job(world: World, storage: str) -> Any:
     """Give the Job that fills a storage, as its claim names it."""
     claim: Any = world.cluster.get(PersistentVolumeClaim, names.claim(storage), namespace="lab-a")
@@ -129,6 +135,21 @@ def mend(world: World, change: Any) -> None:
     world.workspace.config_file.write_text(text)
 
 
+def test_a_job_that_is_gone_does_nothing_again(bare: World, first: tuple[int, str]) -> None:
+    """Deleted by hand and refreshed, a Job is made again, finds its marker, and the data and its unit are as before."""
+    del first
+    pod = bare.pod("user")
+    for storage in ("raw", "copy"):
+        bare.cluster.delete(Job, job(bare, storage).metadata.name, namespace="lab-a")
+    status, told = up(bare, "--refresh")
+
+    assert status == 0, told
+    assert "already prepared" in said(bare, "raw")
+    assert "already prepared" in said(bare, "copy")
+    assert bare.pod("user") == pod
+    assert in_unit(bare, "cat /data/rows") == "row\n"
+
+
 def test_new_content_over_a_running_unit_is_refused(bare: World, first: tuple[int, str]) -> None:
     """The preview names the unit, also where nobody runs `make`, and nothing was done."""
     del first
@@ -143,3 +164,38 @@ def test_new_content_over_a_running_unit_is_refused(bare: World, first: tuple[in
     assert status != 0
     assert "storage copy.lab-a would be filled anew over its data, and unit user.lab-a may use that" in told
     assert job(bare, "copy").metadata.uid == before
+
+
+def test_a_storage_is_filled_anew_while_its_unit_rests(bare: World, first: tuple[int, str]) -> None:
+    """Stopped in the very same `up`, the unit has ended before the Job starts; what it had beside the copy stays."""
+    del first
+    in_unit(bare, "echo mine > /data/mine; echo changed > /data/rows")
+
+    def again(config: Config) -> None:
+        storages(config)["copy"]["prepare"]["revision"] = 1
+        unit(config, "user")["running"] = False
+
+    mend(bare, again)
+    stopped, told = up(bare)
+    mend(bare, lambda config: unit(config, "user").pop("running"))
+    started, told_later = up(bare)
+
+    assert stopped == 0, told
+    assert started == 0, told_later
+    wait_until(lambda: in_unit(bare, "cat /data/rows /data/mine") == "row\nmine\n", "the copy beside the unit's own")
+
+
+def test_a_job_of_a_killed_up_is_no_obstacle(bare: World, first: tuple[int, str]) -> None:
+    """One that the engine does not know, of another bundle image as well, makes room for its successor."""
+    del first
+    engine = bare.engine()
+    _, listed = attempt(engine, "stack", "--show-urns")
+    (urn,) = [word for word in listed.split() if word.endswith("Job::raw.lab-a-prepare")]
+    before = job(bare, "raw").metadata.uid
+    forgotten, told = attempt(engine, "state", "delete", "--yes", urn)
+    status, told_later = up(bare)
+
+    assert forgotten == 0, told
+    assert status == 0, told_later
+    assert job(bare, "raw").metadata.uid != before
+    assert "already prepared" in said(bare, "raw")
