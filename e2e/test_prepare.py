@@ -183,19 +183,3 @@ def test_a_storage_is_filled_anew_while_its_unit_rests(bare: World, first: tuple
     assert stopped == 0, told
     assert started == 0, told_later
     wait_until(lambda: in_unit(bare, "cat /data/rows /data/mine") == "row\nmine\n", "the copy beside the unit's own")
-
-
-def test_a_job_of_a_killed_up_is_no_obstacle(bare: World, first: tuple[int, str]) -> None:
-    """One that the engine does not know, of another bundle image as well, makes room for its successor."""
-    del first
-    engine = bare.engine()
-    _, listed = attempt(engine, "stack", "--show-urns")
-    (urn,) = [word for word in listed.split() if word.endswith("Job::raw.lab-a-prepare")]
-    before = job(bare, "raw").metadata.uid
-    forgotten, told = attempt(engine, "state", "delete", "--yes", urn)
-    status, told_later = up(bare)
-
-    assert forgotten == 0, told
-    assert status == 0, told_later
-    assert job(bare, "raw").metadata.uid != before
-    assert "already prepared" in said(bare, "raw")
