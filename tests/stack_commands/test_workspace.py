@@ -14,6 +14,7 @@ import yaml
 
 from stacks.load import parse
 from tests.stack_files import FILES, IMAGES, SECRET, image
+from tools.images import Image
 from tools.rig import Network
 from tools.rig.rig import Status
 from tools.shell import ToolError
@@ -188,6 +189,27 @@ def test_a_preview_leaves_what_was_applied(
 
     assert "52.0.0.0/24" in seen[0]
     assert workspace.config_file.read_text() == applied
+
+
+def test_a_preview_knows_images_that_up_will_load(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit that is new and says an image of ours is previewed with it, though the rig does not have it yet."""
+    edited = workspace.folder / "edited.yaml"
+    edited.write_text(LOCAL.read_text().replace("image: python", "image: workspace"))
+    workspace.write(filled(workspace))
+    seen: list[str] = []
+
+    def run(*_: object) -> int:
+        seen.append(workspace.config_file.read_text())
+        return 0
+
+    rig: Any = FakeRig()
+    rig.status = lambda: Status("running")
+    monkeypatch.setattr("tools.stack.engine.Engine.run", run)
+    made = Image("workspace", Path("workspace.tar"), image("workspace"))
+    monkeypatch.setattr("tools.images.build", lambda *names: dict.fromkeys(names, made))
+    local.preview(Workspace(workspace.folder, "local", edited), rig)
+
+    assert yaml.safe_load(seen[0])["config"]["gpu-runtime:images"]["workspace"] == made.ref
 
 
 class FakeEngine:

@@ -200,6 +200,8 @@ def test_the_local_stack_is_the_file_that_people_edit(tmp_path: Path, monkeypatc
 
     edited.write_text(source.replace("blockedCidrs: []", "blockedCidrs: [52.0.0.0/24]"))
     assert "52.0.0.0/24" in stacks.stack_of("local").egress.site
+    edited.write_text(source.replace("image: python\n          env", "image: workspace\n          env"))
+    assert stacks.stack_of("local").units["trainer.lab-a"].image.startswith("localhost/gpu-runtime/workspace@")
     edited.write_text(source.replace("blockedCidrs: []", "blockedCidrs: [banana]"))
     with pytest.raises(ToolError, match="banana"):
         stacks.stack_of("local")

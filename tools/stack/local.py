@@ -163,8 +163,11 @@ def preview(workspace: Workspace, rig: Rig) -> int:
         raise ToolError("there is no local stack to compare with: run `make up` first")
     applied = workspace.config_file.read_text()
     workspace.unlock()
+    there = yaml.safe_load(applied)["config"]["gpu-runtime:images"]
+    new = [name for name in named(template(workspace.source)) if name not in there]
+    built = images.catalogue(images.build(*new)) if new else {}  # what `up` will load
     try:
-        write_stack(workspace, rig, yaml.safe_load(applied)["config"]["gpu-runtime:images"])
+        write_stack(workspace, rig, built | there)
         return workspace.engine().run("preview", "--policy-pack", str(PACK))
     finally:
         replace(workspace.config_file, applied)  # what `up` applied last is what other commands look at

@@ -41,9 +41,7 @@ def nominal(workspace: Workspace) -> Stack:
 
 
 def _on(rig: Rig, workspace: Workspace) -> Stack:
-    file = template(workspace.source)
-    images = {
-        name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in (*IMAGES, *named(file))
-    }
-    said = overlay(file, rig, images, KEY)
-    return stack_from(said, workspace.stack)
+    said = template(workspace.source)
+    ours = (*IMAGES, *named(said))
+    images = {name: f"localhost/gpu-runtime/{name}@sha256:{name.encode().hex():0<64}" for name in ours}
+    return stack_from(overlay(said, rig, images, KEY), workspace.stack)
