@@ -53,6 +53,12 @@ def ssh(workspace: Workspace, alias: str, *command: str) -> "subprocess.Complete
     return subprocess.run(argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
 
+def first_word(said: str) -> str:
+    """Give the first line of ssh's complaint, where the ProxyCommand's own word comes; not the frame of a warning."""
+    lines = (line.strip("@ ") for line in said.splitlines())
+    return next(filter(None, lines), "no answer")
+
+
 def wait_for_login(workspace: Workspace, alias: str) -> float:
     """Log in until it works; give the seconds it took.
 
@@ -61,7 +67,7 @@ def wait_for_login(workspace: Workspace, alias: str) -> float:
     started = said = time.monotonic()
     while (done := ssh(workspace, alias, "true")).returncode:
         now = time.monotonic()
-        last = (done.stderr.strip().splitlines() or ["no answer"])[0]  # the ProxyCommand's own word comes first
+        last = first_word(done.stderr)
         denied = "Permission denied" in done.stderr
         if now - started > (DENIED_SECONDS if denied else LOGIN_SECONDS):
             advice = "look at its keys" if denied else f"`RESTART={alias} make up` starts the unit anew"
