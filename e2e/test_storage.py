@@ -1,4 +1,4 @@
-"""Storages on a real node: what may become of a claim, and in which state it is.
+"""Storages on a real node: what may become of a claim, in which state it is, and what stays.
 
 The tests run in this order on one stack.
 """
@@ -17,8 +17,9 @@ from lightkube.types import PatchType
 from status.storage_states import StorageState
 
 from e2e.conftest import describe, on_a_fresh_rig
-from e2e.world import Config, World, attempt
+from e2e.world import Config, World, attempt, gone, wait_until
 from stacks.resolve import Stack
+from tools.shell import ToolError
 from tools.stack import local
 from tools.stack.reading import read_file
 from tools.status.storage_rows import storage_rows, storage_table
@@ -279,3 +280,46 @@ def test_a_prepare_in_trouble_says_why(world: World) -> None:
     assert last["nowhere"].prepare.reason == last["imageless"].prepare.reason == "DeadlineExceeded"
     assert {last[name].prepare.recovery.value for name in TROUBLE} == {"Required"}
     assert last["data"].overall.reason == "StorageReady"
+
+
+def test_what_left_the_file_is_gone_where_it_may(world: World) -> None:
+    """The next `up`, without those storages, removes them with their claims: each says `deleteWithStack`."""
+    status, said = attempt(world.engine(), "up", "--yes")
+
+    assert status == 0, said
+    wait_until(lambda: not set(TROUBLE) & states(world).keys(), "the claims to go")
+
+
+def test_what_is_protected_stays(world: World) -> None:
+    """Neither a stack file without it nor a destroy takes a protected storage, until it says so itself."""
+    edit(world, lambda config: storages(config)["idle"].update(protect=True))
+    assert attempt(world.engine(), "up", "--yes")[0] == 0
+
+    said = says(world, lambda config: storages(config).pop("idle"))
+    assert "tenants.lab-a.storages.idle: is no longer there, but its claim lab-a/storage-idle is protected" in said
+    with pytest.raises(ToolError, match=r"protected: storage idle\.lab-a; say `protect: false`"):
+        local.down(world.workspace, world.rig, keep_rig=False)
+    status, said = attempt(world.engine(), "destroy", "--yes", "--continue-on-error")
+    assert status != 0
+    assert "protected" in said
+    assert states(world)["idle"].claim.phase.value == "Pending"
+    assert "lab-a" in world.namespaces()
+
+    edit(world, lambda config: storages(config)["idle"].update(protect=False))
+    assert attempt(world.engine(), "up", "--yes")[0] == 0
+
+
+def test_the_next_life_finds_what_it_left(world: World) -> None:
+    """After a destroy the retained claim still speaks: a smaller one is refused, the same is adopted."""
+    pod = world.pod("holder")
+    status, said = attempt(world.engine(), "destroy", "--yes")
+    assert status == 0, said
+    wait_until(lambda: gone(world.cluster, pod), "the unit to go")
+    assert "lab-a" in world.namespaces()
+
+    said = says(world, lambda config: storages(config)["data"].update(size="1Mi"))
+    assert "1Mi is less than the 64Mi that its claim has" in said
+    status, said = attempt(world.engine(), "up", "--yes")
+
+    assert status == 0, said
+    assert "filled and used and used" in "".join(world.cluster.log(world.pod("holder"), namespace="lab-a"))
