@@ -12,17 +12,16 @@ from components.flows import OWN_TUNNEL, PROXY, ApiServers, Flow
 from components.gpu_storage import storage_manifests
 from components.gpu_unit import Unit, UnitSecrets, rows_of_unit, unit_manifests
 from components.model import Manifest
-from components.prepare_spec import ImagePrepare, Prepare, StoragePrepare
 from components.probe import ProbeSpec, probe_manifests
 from components.probe_targets import Surroundings, targets
 from components.proxy import Proxy, ProxySecrets, proxy_manifests, rows_of_proxy
 from components.routes import Routes
-from components.storage_placement import Consumer, PodPlacement, pod_placement
-from components.storage_spec import AccessMode, Source, Storage, StorageSpec
+from components.storage_spec import Storage
 from components.tenant import QuotaSpec, TenantSpec, rows_of_tenant, tenant_manifests
 from components.tunnel import TierImages, Tunnel, TunnelSecrets, rows_of_tunnel, tunnel_manifests
 from stacks import grants
 from stacks.schema import StackConfig, TenantConfig
+from stacks.volumes import image_of, storages_of
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,8 @@ class Stack:
     @cached_property
     def storages(self) -> dict[str, Storage]:
         """Give the storages by ``<storage>.<tenant>``."""
-        made = (self._storage(tenant, name) for tenant, said in self.config.tenants.items() for name in said.storages)
-        return {storage.alias: storage for storage in made}
+        made = (storages_of(self.config, tenant, self._namespace(tenant), self.owner) for tenant in self.config.tenants)
+        return {storage.alias: storage for storages in made for storage in storages}
 
     @cached_property
     def units(self) -> dict[str, Unit]:
@@ -175,50 +174,6 @@ class Stack:
     def _namespace(self, tenant: str) -> str:
         return names.tenant_namespace(self.config.namespace_prefix, tenant)
 
-    def _storage(self, tenant: str, name: str) -> Storage:
-        spec = self.config.tenants[tenant].storages[name]
-        consumers = self._consumers(tenant, name)
-        return Storage(
-            name=name,
-            tenant=tenant,
-            namespace=self._namespace(tenant),
-            owner=self.owner,
-            spec=spec,
-            storage_class=spec.storage_class or self.config.storage.storage_class,
-            access_mode=self._access_mode(spec),
-            placement=self._placement(tenant, name),
-            bundle_image=self.config.images["bundle"],
-            prepare_image=self._prepare_image(spec.prepare),
-            browser_image=self.config.images["dufs"] if spec.browser else None,
-            source=self._source(tenant, spec.prepare),
-            running=tuple(unit.name for unit in consumers if unit.running),
-            resting=tuple(unit.name for unit in consumers if not unit.running),
-        )
-
-    def _prepare_image(self, said: Prepare | None) -> str | None:
-        if said is None:
-            return None
-        return self._image(said.image) if isinstance(said, ImagePrepare) else self.config.images["prepare"]
-
-    def _source(self, tenant: str, said: Prepare | None) -> Source | None:
-        return Source(said.source, self._placement(tenant, said.source)) if isinstance(said, StoragePrepare) else None
-
-    def _placement(self, tenant: str, storage: str) -> PodPlacement:
-        spec, consumers = self.config.tenants[tenant].storages[storage], self._consumers(tenant, storage)
-        one_node = self._access_mode(spec) == "ReadWriteOnce"
-        return pod_placement(spec.placement, self.config.flavors, consumers, one_node=one_node)
-
-    def _access_mode(self, spec: StorageSpec) -> AccessMode:
-        return spec.access_mode or self.config.storage.access_mode
-
-    def _consumers(self, tenant: str, storage: str) -> list[Consumer]:
-        units = self.config.tenants[tenant].units.items()
-        return [
-            Consumer(name, self.config.flavors[unit.flavor], unit.node_selector, unit.running)
-            for name, unit in units
-            if storage in unit.storages
-        ]
-
     def _unit(self, tenant: str, name: str) -> Unit:
         said, ssh = self.config.tenants[tenant], self.config.ssh
         spec = said.units[name]
@@ -231,7 +186,7 @@ class Stack:
             owner=self.owner,
             spec=spec,
             flavor=self.config.flavors[spec.flavor],
-            image=self._image(spec.image),
+            image=image_of(self.config, spec.image),
             bundle_image=self.config.images["bundle"],
             tunnel_image=self.config.images["tunnel"],
             host=names.unit_host(spec.host or name, namespace, suffix),
@@ -240,9 +195,6 @@ class Stack:
             remote_forwarding=ssh.remote_forwarding,
             user_ca=said.user_ca or self.config.user_ca,
         )
-
-    def _image(self, name: str) -> str:
-        return self.config.images.get(name, name)
 
 
 BLANK = UnitSecrets("", dict.fromkeys(("tunnel.json", "ca.crt", "token", "capability"), ""))
