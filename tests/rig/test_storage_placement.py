@@ -54,7 +54,8 @@ def stack(*, running: bool = True) -> Stack:
     unit = {"flavor": "gpu", "image": "python", "running": running, "mounts": [{"storage": "data", "path": "/data"}]}
     elsewhere = {**STORAGE, "placement": {"nodeSelector": {"pool": "cpus"}}}
     placed = {"storages": {"data": STORAGE, "elsewhere": elsewhere}, "units": {"trainer": unit}}
-    said["images"] |= {"dufs": said["images"]["python"]}
+    said["images"] |= dict.fromkeys(("dufs", "proxy", "routes"), said["images"]["python"])
+    said["platform"]["browser"] = {"host": "files.gpu-runtime.test"}
     return Stack(parse({**said, "flavors": {"gpu": FLAVOR}, "tenants": {"placed": placed}}, ENCRYPTED), "local")
 
 
