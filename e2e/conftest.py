@@ -25,6 +25,7 @@ ORDER = (
     "test_browser",
     "test_storage",
     "test_prepare",
+    "test_proxy",
     "test_unit_life",
     "test_two_stacks",
     "test_main_job",
