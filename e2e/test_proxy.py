@@ -19,7 +19,7 @@ from lightkube.resources.core_v1 import Pod
 from components import names
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.world import World, wait_until
-from stacks.keys import Keys
+from tools import password
 from tools.stack.reading import read_file
 
 pytestmark = pytest.mark.e2e
@@ -42,11 +42,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def signed(world: World, tenant: str = "lab-a") -> dict[str, str]:
     """Give the header of who knows the password of a tenant."""
-    workspace = world.workspace
-    stack = read_file(workspace.config_file, workspace.stack, workspace.engine().environment)
-    access = stack.access[tenant]
-    password = Keys(stack).password(access, access.users[0])
-    return {"Authorization": f"Basic {b64encode(f'{access.users[0]}:{password}'.encode()).decode()}"}
+    workspace, engine = world.workspace, world.workspace.engine()
+    stack = read_file(workspace.config_file, workspace.stack, engine.environment)
+    access, user = password.chosen(stack, tenant, None)
+    secret = engine.output("config", "get", f"{names.PROJECT}:secret").strip()
+    known = password.password(stack, secret, access, user)
+    return {"Authorization": f"Basic {b64encode(f'{user}:{known}'.encode()).decode()}"}
 
 
 def opened(world: World, host: str = STORAGE) -> http.client.HTTPConnection:
@@ -129,7 +130,7 @@ def _replaced(world: World, before: set[str]) -> bool:
     served = ask(world, "/storage/lab-a/dataset/", headers=signed(world)).status
     assert served == 200, "a new client is turned away while pods are replaced"
     ready = [pod for pod in now if all(status.ready for status in pod.status.containerStatuses or ())]
-    return len(ready) == 2 and not before & {pod.metadata.uid for pod in ready}  # noqa: PLR2004 - replicas
+    return len(ready) == 2 and not before & {pod.metadata.uid for pod in ready}
 
 
 def test_a_death_is_survived_by_asking_for_the_rest(shown: World) -> None:
@@ -161,5 +162,5 @@ def _kill(pod: Any) -> None:
 
 def _alive(world: World) -> bool:
     with suppress(OSError, http.client.HTTPException):
-        return ask(world, FILE, headers={**signed(world), "Range": "bytes=0-0"}).status == 206  # noqa: PLR2004
+        return ask(world, FILE, headers={**signed(world), "Range": "bytes=0-0"}).status == 206
     return False
