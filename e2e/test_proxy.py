@@ -155,9 +155,9 @@ def _kill(pod: Any) -> None:
     """Kill the Envoy of *pod*, and nothing else."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile
-            if f"pod{pod.metadata.uid}" in (folder / "cgroup").read_text():
-                if (folder / "comm").read_text() == "envoy\n":
-                    os.kill(int(folder.name), signal.SIGKILL)
+            theirs = f"pod{pod.metadata.uid}" in (folder / "cgroup").read_text()
+            if theirs and (folder / "comm").read_text() == "envoy\n":
+                os.kill(int(folder.name), signal.SIGKILL)
 
 
 def _alive(world: World) -> bool:
