@@ -114,7 +114,7 @@ def test_a_roll_out_cuts_no_download(shown: World) -> None:
     """Both pods are replaced while a file is half read; it comes to its end, and new clients are served throughout."""
     before = {pod.metadata.uid for pod in pods(shown)}
     with closing(opened(shown)) as connection:
-        connection.request("GET", FILE, headers=signed(shown))
+        connection.request("GET", FILE, headers={"Host": f"{STORAGE}:{PORT}", **signed(shown)})
         answer = connection.getresponse()
         got = answer.read(1 << 20)
         again = {"spec": {"template": {"metadata": {"annotations": {"gpu-runtime/restarted": "once"}}}}}
@@ -136,7 +136,7 @@ def _replaced(world: World, before: set[str]) -> bool:
 def test_a_death_is_survived_by_asking_for_the_rest(shown: World) -> None:
     """Envoy is killed in the middle of a file; the other one gives the rest, and bytes are equal."""
     with closing(opened(shown)) as connection:
-        connection.request("GET", FILE, headers=signed(shown))
+        connection.request("GET", FILE, headers={"Host": f"{STORAGE}:{PORT}", **signed(shown)})
         answer = connection.getresponse()
         got = answer.read(1 << 20)
         for pod in pods(shown):
