@@ -75,9 +75,15 @@ def placed(cluster: Cluster) -> Iterator[Cluster]:
     until(lambda: "not-ready" not in cluster.kubectl("get", "nodes", "--output=jsonpath={..taints}"), "nodes")
     yield cluster
     cluster.kubectl("delete", "node", *NODES)
-    cluster.kubectl("delete", "pods", "--namespace=placed", "--all", "--force", "--grace-period=0")
+    end_pods(cluster)
     cluster.remove("placed")
     cluster.kubectl("delete", "persistentvolume", "by-hand-0", "by-hand-1")
+
+
+def end_pods(cluster: Cluster) -> None:
+    """End all pods: their nodes have no kubelet. A pod of a Job that is still there would wait for one."""
+    cluster.kubectl("delete", "jobs", "--namespace=placed", "--all")
+    cluster.kubectl("delete", "pods", "--namespace=placed", "--all", "--force", "--grace-period=0")
 
 
 def until(true: Callable[[], bool], what: str) -> None:
@@ -128,8 +134,6 @@ def test_a_storages_pods_go_where_its_unit_goes(placed: Cluster) -> None:
     assert home(placed, "browser", "data") == home(placed, "unit", "trainer")
 
     placed.apply(unit_manifests(resting.units["trainer.placed"], BLANK)["deployment"], browser(resting, "data"))
-    placed.kubectl(
-        "delete", "pods", "--namespace=placed", "--all", "--force", "--grace-period=0"
-    )  # nobody else ends them
+    end_pods(placed)
     until(lambda: not pods(placed, "unit", "trainer"), "the unit to rest")
     assert NODES[home(placed, "browser", "data")] == "gpus"
