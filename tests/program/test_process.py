@@ -1,11 +1,15 @@
 """A program on the real engine, some of whose resources cannot be made."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tools.stack.engine import REPOSITORY, Engine
+
+PROJECT = f"name: parts\nruntime: {{name: python, options: {{toolchain: pip, virtualenv: {sys.prefix}}}}}\n"
+"""The engine runs the program with this very interpreter's packages."""
 
 PROGRAM = """
 import asyncio, pathlib, pulumi
@@ -37,7 +41,7 @@ _ = other.urn.apply(arrive)
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
     """Give a stack with a program of its own."""
-    (tmp_path / "Pulumi.yaml").write_text("name: parts\nruntime: python\n")
+    (tmp_path / "Pulumi.yaml").write_text(PROJECT)
     (tmp_path / "__main__.py").write_text(PROGRAM)
     (tmp_path / "state").mkdir()
     said = {
