@@ -162,8 +162,8 @@ def test_slow_headers_end(entrance: Entrance, piece: bytes) -> None:
         while time.monotonic() - began < HEADER_SECONDS * 4:
             try:
                 connection.sendall(piece)
-                if not connection.recv(4096) or True:
-                    break
+                connection.recv(4096)
+                break
             except TimeoutError:
                 continue
             except OSError:
@@ -176,8 +176,13 @@ def test_one_source_has_its_limit(entrance_to: Open) -> None:
     entrance = entrance_to(per_source=4)
     held = [session(entrance) for _ in range(4)]
     assert b" 429 " in entrance.status(HOST)
-    silent = [entrance.connect() for _ in range(6)]
-    assert entrance.status(HOST) == b""
+    silent: list[socket.socket] = []
+
+    def closed_unread() -> bool:
+        silent.append(entrance.connect())  # two that come at once may count each other, and both be closed
+        return entrance.status(HOST) == b""
+
+    wait_for(closed_unread, "it closes what is far above the limit")
     with session(entrance, "127.0.0.2") as other:
         assert alive(other)
     for connection in (*held, *silent):
