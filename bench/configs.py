@@ -60,12 +60,13 @@ def manifests(config: Config, owner: str) -> list[Manifest]:
 def grown(template: Config, tenant: str, unit: str, extra: int) -> Config:
     """Give *template* with *extra* small units beside *unit* of *tenant*, whose image they run.
 
-    No quota stops them, and nobody's key is in them yet: `up` on a rig writes its own there.
+    They may use far less of a processor than units with GPUs do, but not so little that sshd waits for its next share of
+    it. No quota stops them, and nobody's key is in them yet: `up` on a rig writes its own there.
     """
     said = template[f"{PREFIX}tenants"][tenant]
     late = {**_unit(said["units"][unit]["image"], "small"), "ssh": {"username": USER, "authorizedKeys": []}}
     units = {**said["units"], **{f"late-{number}": late for number in range(extra)}}
-    small = {"gpus": 1, "cpu": "50m", "memory": "64Mi", "ephemeral": "1Gi"}
+    small = {"gpus": 1, "cpu": "300m", "memory": "64Mi", "ephemeral": "1Gi"}
     return {
         **template,
         f"{PREFIX}flavors": {**template[f"{PREFIX}flavors"], "small": small},

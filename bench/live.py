@@ -116,8 +116,8 @@ def _login_rows(workspace: Workspace, rig: Rig, template: configs.Config, rounds
 def _bundle(client: Client) -> str:
     """Give the bundle's image as the cluster has it."""
     found = client.get(Deployment, names.unit(UNIT), namespace=TENANT).to_dict()
-    begun = found["spec"]["template"]["spec"]["initContainers"]
-    return next(str(one["image"]) for one in begun if one["name"] == "bundle")
+    volumes = found["spec"]["template"]["spec"]["volumes"]
+    return next(str(one["image"]["reference"]) for one in volumes if one["name"] == "bundle")
 
 
 def _patiently(holds: Callable[[], bool], what: str) -> None:

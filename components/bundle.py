@@ -1,7 +1,9 @@
-"""The bundle: our static programs, copied into a volume so that any user image can run them.
+"""The bundle: our static programs in a volume of a pod, so that any user image can run them.
 
 It brings what a user's image may lack: an init, a shell, sshd, and the scripts that use them (images/ssh-bundle).
 """
+
+from dataclasses import dataclass
 
 from components.model import Manifest, requirements
 from policy.baseline import container_security
@@ -25,12 +27,41 @@ NO_GPU = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 SETUP_RESOURCES = requirements({"cpu": "50m", "memory": "32Mi"}, {"cpu": "1", "memory": "128Mi"})
 """For steps before the main container: a second of copying, and less than any main container asks for."""
 
-VOLUME: Manifest = {"name": "bundle", "emptyDir": {"sizeLimit": "64Mi"}}
-"""Holds some 12 MiB of programs and the login's account files."""
+IN_IMAGE = "bundle"
+"""The folder of the image that is the bundle."""
+
+SIZE = "64Mi"
+"""Of a volume with some 12 MiB of programs."""
 
 
-def copy_container(image: str) -> Manifest:
-    """Build the init container that fills `VOLUME`."""
+@dataclass(frozen=True)
+class Bundle:
+    """How a pod comes by the bundle."""
+
+    image: str
+    as_volume: bool
+    """True: the image itself is the volume, which not every cluster can; else its content is copied into one."""
+
+    @property
+    def volume(self) -> Manifest:
+        """Build the volume."""
+        if self.as_volume:
+            return {"name": "bundle", "image": {"reference": self.image, "pullPolicy": "IfNotPresent"}}
+        return {"name": "bundle", "emptyDir": {"sizeLimit": SIZE}}
+
+    @property
+    def begin(self) -> list[Manifest]:
+        """Build the init containers that fill the volume: one, or none where it is full from the start."""
+        return [] if self.as_volume else [_copy_container(self.image)]
+
+    @property
+    def mount(self) -> Manifest:
+        """Build its mount."""
+        part = {"subPath": IN_IMAGE} if self.as_volume else {}
+        return {**mount("bundle", BUNDLE_DIR, read_only=True), **part}
+
+
+def _copy_container(image: str) -> Manifest:
     return {
         "name": "bundle",
         "image": image,

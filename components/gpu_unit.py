@@ -7,6 +7,7 @@ import pulumi
 
 from components import names, walls
 from components.arrival import MADE_AT_ONCE, Arriving, note_changes
+from components.bundle import Bundle
 from components.flavor import Flavor
 from components.flows import OWN_TUNNEL, Flow, Tunnel, unit_flows
 from components.kube import SKIP_AWAIT, metadata, register
@@ -32,7 +33,7 @@ class Unit:
     spec: UnitSpec
     flavor: Flavor
     image: str
-    bundle_image: str
+    bundle: Bundle
     tunnel_image: str
     host: str
     connect: tuple[str, int] = ("localhost", names.CONNECT_PORT)
@@ -123,7 +124,7 @@ def unit_template(unit: Unit) -> Manifest:
             name=unit.name,
             labels=unit.labels,
             image=unit.image,
-            bundle_image=unit.bundle_image,
+            bundle=unit.bundle,
             tunnel_image=unit.tunnel_image,
             command=spec.command,
             args=spec.args,

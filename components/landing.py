@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from components import names
-from components.bundle import BUNDLE_DIR, LAUNCH, LISTENING, NO_GPU, SERVE, mount
+from components.bundle import LAUNCH, LISTENING, NO_GPU, SERVE, mount
 from components.exit_code import REQUESTS as EXIT_REQUESTS
 from components.model import Manifest, quantity, requirements
 from components.unit_parts import HOST_KEY_DIR, KEYS_DIR, RUN_DIR, Mode, UnitPod, login_env
 from policy.baseline import container_security
 
-ACCOUNT_FILES: Mapping[str, str] = {"/etc/passwd": "etc/passwd", "/etc/group": "etc/group"}
-"""Where the login's account goes in a container, and where in the bundle it was prepared."""
+ACCOUNT_FILES: Mapping[str, str] = {"/etc/passwd": "passwd", "/etc/group": "group"}
+"""Where the login's account goes in a container, and the file that was prepared for it."""
 
-PROFILE: Mapping[str, str] = {"/etc/profile.d/zz-gpu-runtime.sh": "etc/profile.sh"}
+PROFILE: Mapping[str, str] = {"/etc/profile.d/zz-gpu-runtime.sh": "profile.sh"}
 """Login shells read it last; it knows what our sshd wrote down."""
 
-BESIDE: Mapping[str, str] = {"/etc/passwd": "etc/passwd.beside"}
+BESIDE: Mapping[str, str] = {"/etc/passwd": "passwd.beside"}
 """The account in a container without the user's image: its shell is the bundle's."""
 
 SSHD_REQUESTS = {"cpu": "20m", "memory": "32Mi"}
@@ -57,7 +57,7 @@ def container_env(pod: UnitPod) -> list[Manifest]:
 def tools(pod: UnitPod) -> Iterable[Manifest]:
     """Give the mounts with which our launcher works in the unit's own container."""
     if pod.mode == "workload":
-        yield mount("bundle", BUNDLE_DIR, read_only=True)
+        yield pod.bundle.mount
         yield mount("run", RUN_DIR)
 
 
@@ -85,7 +85,7 @@ def requests_beside(mode: Mode | None, *, held: bool) -> dict[str, Decimal]:
 def _sshd(pod: UnitPod) -> Manifest:
     """Serve logins beside the program, with its home, its storages and its /tmp, and no GPU."""
     mounts = [
-        mount("bundle", BUNDLE_DIR, read_only=True),
+        pod.bundle.mount,
         mount("run", RUN_DIR),
         mount("tmp", "/tmp"),  # noqa: S108 - a mount path inside the container
         mount("home", pod.home),
@@ -95,7 +95,7 @@ def _sshd(pod: UnitPod) -> Manifest:
     ]
     return {
         "name": "ssh",
-        "image": pod.bundle_image,
+        "image": pod.bundle.image,
         "imagePullPolicy": "IfNotPresent",
         "restartPolicy": "Always",
         "command": SERVE,
@@ -109,7 +109,7 @@ def _sshd(pod: UnitPod) -> Manifest:
 
 def _files(places: Mapping[str, str]) -> Iterable[Manifest]:
     for path, source in places.items():
-        yield {**mount("bundle", path, read_only=True), "subPath": source}
+        yield {**mount("accounts", path, read_only=True), "subPath": source}
 
 
 def _keys() -> Iterable[Manifest]:

@@ -4,8 +4,7 @@ import json
 from dataclasses import replace
 
 from components import names
-from components.bundle import BUNDLE_DIR, NO_GPU, PREPARE, RSYNC, copy_container, mount
-from components.bundle import VOLUME as BUNDLE_VOLUME
+from components.bundle import NO_GPU, PREPARE, RSYNC, mount
 from components.kube import metadata
 from components.model import Manifest, Resources
 from components.prepare_spec import HttpPrepare, ImagePrepare, Prepare, StoragePrepare
@@ -64,10 +63,10 @@ def _prepare_pod(storage: Storage, prepare: Prepare) -> Manifest:
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "restartPolicy": "Never",
         "securityContext": pod_security(run_as.uid, run_as.gid),
-        "initContainers": [copy_container(storage.bundle_image)],
+        "initContainers": storage.bundle.begin,
         "containers": [_prepare_container(storage, prepare)],
         "volumes": [
-            dict(BUNDLE_VOLUME),
+            storage.bundle.volume,
             {"name": "tmp", "emptyDir": {"sizeLimit": SCRATCH_SIZE}},
             {"name": "workspace", "persistentVolumeClaim": {"claimName": names.claim(storage.name)}},
             *_source_volume(storage),
@@ -118,7 +117,7 @@ def _prepare_container(storage: Storage, prepare: Prepare) -> Manifest:
         "securityContext": container_security(read_only_root=not isinstance(prepare, ImagePrepare)),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": [
-            mount("bundle", BUNDLE_DIR, read_only=True),
+            storage.bundle.mount,
             mount("tmp", "/tmp"),  # noqa: S108 - a mount path inside the container
             mount("workspace", WORKSPACE),
             *source,

@@ -9,6 +9,7 @@ from pydantic import Field, StrictBool
 
 from components import names
 from components.browser_spec import Browser
+from components.bundle import Bundle
 from components.model import Model, Quantity, RunAs
 from components.prepare_spec import HttpPrepare, ImagePrepare, Prepare, StoragePrepare
 from components.storage_placement import ANYWHERE, PlacementSpec, PodPlacement
@@ -55,7 +56,7 @@ class Storage:
     storage_class: str | None
     """None: the cluster's default class."""
     access_mode: AccessMode
-    bundle_image: str
+    bundle: Bundle
     prepare_image: str | None
     """None: nothing fills it."""
     placement: PodPlacement = ANYWHERE

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from components import names
+from components.bundle import Bundle
 from components.model import Manifest, Resources, UnitRunAs
 
 Mode = Literal["workload", "image", "sidecar"]
@@ -31,7 +32,7 @@ class UnitPod:
     name: str
     labels: names.Labels
     image: str
-    bundle_image: str
+    bundle: Bundle
     tunnel_image: str
     command: tuple[str, ...]
     args: tuple[str, ...]

@@ -6,8 +6,7 @@ Addresses, tokens, certificates and keys reach the containers as mounted files; 
 from collections.abc import Iterable
 
 from components import landing, names
-from components.bundle import ACCOUNTS, BUNDLE_DIR, NO_GPU, SETUP_RESOURCES, copy_container, mount
-from components.bundle import VOLUME as BUNDLE_VOLUME
+from components.bundle import ACCOUNTS, NO_GPU, SETUP_RESOURCES, mount
 from components.exit_code import exit_container, exit_mount, exit_volume, hold_env
 from components.model import Manifest, bytes_of, requirements
 from components.unit_parts import HOME_STAGE_DIR, RUN_DIR, UnitPod, login_env
@@ -16,15 +15,21 @@ from policy.baseline import POD_DEFAULTS, container_security, pod_security, shm_
 TUNNEL_DIR = "/tunnel"
 TUNNEL_STATE_DIR = "/run/tunnel"
 
+ACCOUNTS_DIR = "/.gpu-runtime-etc"
+"""Where the login's account files are written, before any container mounts one of them."""
+
+ACCOUNTS_SIZE = "4Mi"
+"""Of account files: an image may list thousands of users."""
+
 RUN_SIZE = "16Mi"
 """sshd's configuration and its capped logs."""
 
 
 def pod_template(pod: UnitPod) -> Manifest:
     """Build the template: prepare the bundle, run the user's program, announce the host."""
-    before = [copy_container(pod.bundle_image), _accounts_container(pod), *landing.sidecars(pod)]
+    before = [*pod.bundle.begin, _accounts_container(pod), *landing.sidecars(pod)]
     tunnel = [_tunnel_container(pod)] if pod.username else []
-    held = [exit_container(pod.bundle_image)] if pod.hold is not None else []
+    held = [exit_container(pod.bundle.image)] if pod.hold is not None else []
     spec = {
         **POD_DEFAULTS,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
@@ -48,7 +53,7 @@ def _accounts_container(pod: UnitPod) -> Manifest:
         "env": [*login_env(pod), NO_GPU],
         "resources": SETUP_RESOURCES,
         "securityContext": container_security(),
-        "volumeMounts": [mount("bundle", BUNDLE_DIR), mount("home", HOME_STAGE_DIR)],
+        "volumeMounts": [pod.bundle.mount, mount("accounts", ACCOUNTS_DIR), mount("home", HOME_STAGE_DIR)],
     }
 
 
@@ -134,7 +139,8 @@ def _unit_mounts(pod: UnitPod) -> Iterable[Manifest]:
 
 def _volumes(pod: UnitPod) -> Iterable[Manifest]:
     limit = {"sizeLimit": pod.ephemeral} if pod.ephemeral else {}
-    yield dict(BUNDLE_VOLUME)
+    yield pod.bundle.volume
+    yield {"name": "accounts", "emptyDir": {"sizeLimit": ACCOUNTS_SIZE}}
     yield {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": RUN_SIZE}}
     yield shm_volume(bytes_of(pod.resources.memory))
     yield {"name": "tmp", "emptyDir": dict(limit)}

@@ -21,7 +21,7 @@ def storages_of(config: StackConfig, tenant: str, namespace: str, owner: str) ->
             storage_class=spec.storage_class or config.storage.storage_class,
             access_mode=_access_mode(config, spec),
             placement=_placement(config, tenant, name),
-            bundle_image=config.images["bundle"],
+            bundle=config.bundle,
             prepare_image=_prepare_image(config, spec.prepare),
             browser_image=config.images["dufs"] if spec.browser else None,
             source=_source(config, tenant, spec.prepare),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from components import names
+from components.bundle import Bundle
 from components.dns import DnsSpec
 from components.egress import Egress
 from components.entry import ServiceSpec
@@ -36,7 +37,7 @@ STORAGE = Storage(
     spec=StorageSpec(size="200Gi", prepare=PREPARE),
     storage_class="fast",
     access_mode="ReadWriteOnce",
-    bundle_image=image("bundle"),
+    bundle=Bundle(image("bundle"), as_volume=False),
     prepare_image=image("python"),
 )
 SPEC = FrpSpec(kind="frp", domain_suffixes=("ssh.example.com",), connect=ConnectSpec(host="ssh.example.com"))

@@ -7,6 +7,7 @@ import pytest
 from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION
 
 from components import names
+from components.bundle import Bundle
 from components.gpu_storage import storage_manifests
 from components.model import Manifest, RunAs
 from components.prepare_spec import FileSpec, HttpPrepare, ImagePrepare, Prepare, StoragePrepare
@@ -33,7 +34,7 @@ def storage(prepare: Prepare | None, **more: Any) -> Storage:
         spec=StorageSpec(size="200Gi", prepare=prepare),
         storage_class=None,
         access_mode="ReadWriteOnce",
-        bundle_image=image("bundle"),
+        bundle=Bundle(image("bundle"), as_volume=False),
         prepare_image=image("prepare"),
         **more,
     )
@@ -95,7 +96,7 @@ def test_what_else_changes_runs_nothing_again() -> None:
     before = storage(IMAGE)
     grown = before.spec.model_copy(update={"size": "400Gi", "run_as": RunAs(uid=7, gid=7)})
 
-    assert replace(before, spec=grown, bundle_image=image("other")).job == before.job
+    assert replace(before, spec=grown, bundle=Bundle(image("other"), as_volume=False)).job == before.job
 
 
 def test_a_source_is_only_read() -> None:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from components.bundle import Bundle
 from components.flavor import Flavor
 from components.gpu_unit import Unit, UnitSecrets, unit_manifests
 from components.model import UnitRunAs
@@ -30,7 +32,7 @@ def a_unit(**spec: Any) -> Unit:
         spec=UnitSpec(**said),
         flavor=Flavor(gpus=1, cpu="8", memory="64Gi", ephemeral="50Gi"),
         image=image("python"),
-        bundle_image=image("bundle"),
+        bundle=Bundle(image("bundle"), as_volume=False),
         tunnel_image=image("tunnel"),
         host="trainer.lab-a.ssh.example.com",
     )
@@ -51,6 +53,12 @@ FULL = {
 def test_a_unit_that_says_everything(golden: Golden) -> None:
     """The whole consequence of a full unit is reviewed as one file."""
     golden("unit/full.yaml", unit_manifests(a_unit(**FULL), SECRETS))
+
+
+def test_a_unit_where_images_are_volumes(golden: Golden) -> None:
+    """Where the cluster mounts images, the bundle's is a volume of the pod, and nothing is copied first."""
+    made = unit_manifests(replace(a_unit(), bundle=Bundle(image("bundle"), as_volume=True)), SECRETS)
+    golden("unit/image-volume.yaml", made["deployment"]["spec"]["template"])
 
 
 def test_a_unit_that_says_little(golden: Golden) -> None:

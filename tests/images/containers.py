@@ -93,9 +93,9 @@ class Pod:
     """A user's image that several pods share; None: this pod's own, which has nothing at first."""
 
     def __post_init__(self) -> None:
-        for name in ("image", "bundle", "run", "host", "keys", "home", "workspace", "exit"):
+        for name in ("image", "bundle", "accounts", "run", "host", "keys", "home", "workspace", "exit"):
             self.path(name).mkdir(parents=True)
-        for name in ("bundle", "run", "home", "workspace", "exit"):
+        for name in ("bundle", "accounts", "run", "home", "workspace", "exit"):
             os.chown(self.path(name), 0, GROUP)
             self.path(name).chmod(0o2775)
 
@@ -113,7 +113,11 @@ class Pod:
 
     def accounts(self) -> subprocess.CompletedProcess[str]:
         """Run init container `accounts`."""
-        mounts = {"/.gpu-runtime": (self.path("bundle"), "rw"), "/.gpu-runtime-home": (self.path("home"), "rw")}
+        mounts = {
+            "/.gpu-runtime": (self.path("bundle"), "ro"),
+            "/.gpu-runtime-etc": (self.path("accounts"), "rw"),
+            "/.gpu-runtime-home": (self.path("home"), "rw"),
+        }
         return self.run([SH, "/.gpu-runtime/libexec/accounts"], mounts)
 
     def prepare(self, digest: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -149,22 +153,21 @@ class Pod:
     @property
     def tools(self) -> dict[str, tuple[Path, str]]:
         """What our launcher needs in a container."""
-        bundle = self.path("bundle")
         return {
-            "/.gpu-runtime": (bundle, "ro"),
+            "/.gpu-runtime": (self.path("bundle"), "ro"),
             "/.gpu-runtime-run": (self.path("run"), "rw"),
-            "/etc/profile.d/zz-gpu-runtime.sh": (bundle / "etc/profile.sh", "ro"),
+            "/etc/profile.d/zz-gpu-runtime.sh": (self.path("accounts") / "profile.sh", "ro"),
         }
 
     @property
     def login(self) -> dict[str, tuple[Path, str]]:
         """What an sshd needs in a container."""
-        bundle = self.path("bundle")
+        accounts = self.path("accounts")
         return {
             "/.gpu-runtime-host": (self.path("host"), "ro"),
             "/.gpu-runtime-keys": (self.path("keys"), "ro"),
-            "/etc/passwd": (bundle / "etc/passwd", "ro"),
-            "/etc/group": (bundle / "etc/group", "ro"),
+            "/etc/passwd": (accounts / "passwd", "ro"),
+            "/etc/group": (accounts / "group", "ro"),
             HOME: (self.path("home"), "rw"),
         }
 

@@ -28,14 +28,14 @@ def test_install_runs_again(pod: Pod, bundle_content: Path, tmp_path: Path) -> N
     mounts = {"/bundle": (bundle_content / "bundle", "ro"), "/.gpu-runtime-dst": (pod.path("bundle"), "rw")}
     again = pod.run(["/bundle/bin/sh", "/bundle/libexec/install"], mounts, root=tmp_path / "bundle-image")
     assert again.returncode == 0, again.stderr
-    assert names(pod.path("bundle")) == ["bin", "etc", "libexec", "tools"]
+    assert names(pod.path("bundle")) == ["bin", "libexec", "tools"]
     assert names(pod.path("bundle") / "bin") == names(bundle_content / "bundle/bin")
 
 
 def test_accounts_of_an_empty_image(pod: Pod) -> None:
     """Every id of the process has a name, the shell is the bundle's, and terminals belong to the kernel's own group."""
     pod.accounts()
-    etc = pod.path("bundle") / "etc"
+    etc = pod.path("accounts")
     assert (etc / "passwd").read_text() == f"alice:x:{UID}:{UID}::{HOME}:/.gpu-runtime/bin/sh\n"
     assert (etc / "group").read_text() == "tty:x:5:\nalice:x:1000:\ngid2000:x:2000:\n"
 
@@ -48,7 +48,7 @@ def test_accounts_keep_those_of_the_image(pod: Pod) -> None:
     )
     pod.image_file("/etc/group", "root:x:0:\ntty:x:99:\nalice:x:7:\nusers:x:2000:\n")
     pod.accounts()
-    etc = pod.path("bundle") / "etc"
+    etc = pod.path("accounts")
     first, *rest = (etc / "passwd").read_text().splitlines()
     assert first == f"alice:x:{UID}:{UID}::{HOME}:/bin/zsh"
     assert rest == ["root:x:0:0:root:/root:/bin/bash", "jovyan:x:1000:100::/h:/bin/zsh"]

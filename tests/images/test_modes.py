@@ -15,7 +15,7 @@ LISTENING = [SH, "/.gpu-runtime/libexec/listening"]
 def beside(pod: Pod, nothing: Path) -> Iterator[Running]:
     """Start sshd's own container, whose root has no file at all."""
     pod.made_accounts()
-    login = {**pod.login, "/etc/passwd": (pod.path("bundle") / "etc/passwd.beside", "ro")}
+    login = {**pod.login, "/etc/passwd": (pod.path("accounts") / "passwd.beside", "ro")}
     mounts = {**pod.tools, **login, "/data": (pod.path("workspace"), "ro")}
     with pod.started([*UNDER_TINI, "/.gpu-runtime/libexec/serve"], mounts, root=nothing) as running:
         until(running.answers)
@@ -34,7 +34,7 @@ def test_a_login_beside_the_program(workspace: Pod, keys: Path, nothing: Path) -
     """Alice has a shell, her home, the storages and sftp, whatever shell the unit's image gives her."""
     (workspace.path("workspace") / "part").write_text("data\n")
     assert workspace.accounts().returncode == 0
-    assert (workspace.path("bundle") / "etc/passwd").read_text().startswith(f"alice:x:{UID}:{UID}::{HOME}:/bin/bash\n")
+    assert (workspace.path("accounts") / "passwd").read_text().startswith(f"alice:x:{UID}:{UID}::{HOME}:/bin/bash\n")
     with beside(workspace, nothing) as running:
         client = Client(keys, running)
         done = client.ssh("id -un; pwd; echo $SHELL; cat /data/part; touch /data/x || echo read-only")

@@ -28,7 +28,7 @@ from tools.doctor.rights import EVERYTHING, Right, needed, rights
 from tools.doctor.room import room, room_owner
 from tools.doctor.site import site
 from tools.doctor.storage import storage
-from tools.doctor.versions import versions
+from tools.doctor.versions import image_volumes, versions
 from tools.probe.fresh import Verdict
 from tools.shell import ToolError
 
@@ -110,6 +110,14 @@ def test_every_version_must_know_sidecars(server: str, kubelet: str, status: str
     found = only(versions(facts(node(version=kubelet), node(version=kubelet), version=server)))
 
     assert (found[0], server in found[1], f"2 nodes {kubelet}" in found[1]) == (status, True, True)
+
+
+@pytest.mark.parametrize(("kubelet", "status"), [("v1.35.0", "OK"), ("v1.34.3", "WARN"), ("new", "WARN")])
+def test_image_volumes_need_a_newer_one(kubelet: str, status: str) -> None:
+    """Where the stack file says that nodes mount images, a node that is too old to do so by itself is told."""
+    found = only(image_volumes(facts(node(version="v1.36.1"), node(version=kubelet), version="v1.36.1")))
+
+    assert (found[0], kubelet in found[1]) == (status, status == "WARN")
 
 
 def test_kubelets_that_may_not_be_seen_are_said() -> None:

@@ -22,7 +22,7 @@ from tools.doctor.rights import reviewer, rights
 from tools.doctor.room import room, room_owner
 from tools.doctor.site import site
 from tools.doctor.storage import storage
-from tools.doctor.versions import versions
+from tools.doctor.versions import image_volumes, versions
 from tools.doctor.walls import CHECK, Trial, walls
 from tools.shell import ToolError, command, say
 from tools.stack.reading import read_stack
@@ -62,6 +62,8 @@ def examine(stack: Stack) -> list[Finding]:
 def _examined(client: Client, stack: Stack) -> Iterator[Finding]:
     facts = gather(client, stack)
     yield from versions(facts)
+    if stack.config.cluster.image_volumes:
+        yield from image_volumes(facts)
     yield from plugin(facts)
     yield from site(stack, facts, cluster.foreign(client, stack.owner, stack.namespaces, claims(stack)))
     yield from storage(stack, facts)

@@ -12,14 +12,28 @@ from tools.doctor.findings import Finding, fail, ok, warn
 OLDEST = (1, 29)
 """The first with sidecars by restart policy switched on: the tunnel client of a unit is one."""
 
+IMAGE_VOLUMES = (1, 35)
+"""The first that mounts images as volumes without being told to."""
+
 CHECK = "Kubernetes"
+
+
+def image_volumes(facts: Facts) -> Iterator[Finding]:
+    """Judge whether the versions are such that `cluster.imageVolumes` can hold."""
+    server, kubelets = facts.version, _kubelets(facts.nodes or ())
+    old = [version for version in (server, *kubelets) if _older(version, IMAGE_VOLUMES)]
+    if old:
+        advice = "say cluster.imageVolumes: false, unless its feature gate ImageVolume is on everywhere"
+        yield warn("image volumes", f"{', '.join(old)} does not mount images by itself", advice)
+    else:
+        yield ok("image volumes", f"Kubernetes {server} mounts images as volumes, where the container runtime does")
 
 
 def versions(facts: Facts) -> Iterator[Finding]:
     """Judge the API server's version and the kubelets'."""
     server, kubelets = facts.version, _kubelets(facts.nodes or ())
     said = f"API server {server}, {_counted(kubelets) or 'kubelets not seen'}"
-    old = [version for version in (server, *kubelets) if _older(version)]
+    old = [version for version in (server, *kubelets) if _older(version, OLDEST)]
     if old:
         needed = ".".join(map(str, OLDEST))
         yield fail(CHECK, said, f"{', '.join(old)} is older than {needed}, where sidecars begin: upgrade")
@@ -38,7 +52,7 @@ def _counted(kubelets: Counter[str]) -> str:
     return ", ".join(f"{count} {'node' if count == 1 else 'nodes'} {version}" for version, count in kubelets.items())
 
 
-def _older(version: str) -> bool:
+def _older(version: str, than: tuple[int, int]) -> bool:
     """Compare major and minor; a version that cannot be read counts as old."""
     read = re.match(r"v(\d+)\.(\d+)", version)
-    return read is None or (int(read[1]), int(read[2])) < OLDEST
+    return read is None or (int(read[1]), int(read[2])) < than

@@ -221,6 +221,8 @@ def overlay(said: Config, rig: Rig, images_there: dict[str, str], public_key: st
     net = rig.network
     filled = copy.deepcopy(said)
     filled["gpu-runtime:cluster"] = {
+        "imageVolumes": True,
+        **_table(filled, "gpu-runtime:cluster"),
         "context": f"rig-{rig.name}",
         "kubeconfig": os.fspath(rig.kubeconfig),
         "apiServerCidrs": _families(ip_network(rig.node_ip)),
