@@ -60,7 +60,7 @@ def manifests(config: Config, owner: str) -> list[Manifest]:
 def grown(template: Config, tenant: str, unit: str, extra: int) -> Config:
     """Give *template* with *extra* small units beside *unit* of *tenant*, whose image they run.
 
-    They may use far less of a processor than units with GPUs do, but not so little that sshd waits for its next share of
+    They use far less of a processor than units with GPUs, but not so little that sshd waits for its next share of
     it. No quota stops them, and nobody's key is in them yet: `up` on a rig writes its own there.
     """
     said = template[f"{PREFIX}tenants"][tenant]

@@ -20,23 +20,12 @@ from status.states import Phase
 from components import cluster, names
 from components.patience import Outcome, Wait, doing
 from components.survey import Judged, Place
+from components.telling import Lines, rest
 
 MADE_AT_ONCE = {"pulumi.com/waitFor": "jsonpath={.metadata.uid}"}
 """Annotation of a Deployment that is there as soon as it is made; its deletion is waited for as ever."""
 
-LONGEST_TEXT = 240
-"""Characters of what is told meanwhile; a kubelet's words of an image are longer, and told whole in the end."""
-
 POLL_SECONDS = 0.5
-
-REST = 9
-"""For each second that a look takes, so many without one: the cluster has other work."""
-
-LONGEST_REST = 10.0
-"""Seconds: a cluster that is slow to answer once is asked again soon."""
-
-BEAT_SECONDS = 20.0
-"""The longest silence about a unit that is waited for."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +38,11 @@ class Arriving:
     start_seconds: float
     resource: pulumi.Resource
     deployment: pulumi.CustomResource
+
+    @property
+    def words(self) -> str:
+        """Name it as lines begin."""
+        return f"unit {self.alias}"
 
 
 class Look(Protocol):
@@ -66,9 +60,10 @@ class Waiting:
     look: Look
     clock: Callable[[], float] = time.monotonic
     pending: dict[Place, tuple[Arriving, Wait, "asyncio.Future[Outcome]"]] = field(default_factory=dict)
-    said: dict[tuple[Place, str], float] = field(default_factory=dict)
-    """What was told of a unit, and when it may be told again."""
     task: "asyncio.Task[None] | None" = None
+
+    def __post_init__(self) -> None:
+        self.lines = Lines(self.clock)
 
     async def arrive(self, unit: Arriving) -> Outcome:
         """Wait for *unit*; its outcome is told with it."""
@@ -92,32 +87,25 @@ class Waiting:
                 return
             for judged in found:
                 self._judge(judged)
-            await asyncio.sleep(min(max(POLL_SECONDS, REST * (self.clock() - begun)), LONGEST_REST))
+            await asyncio.sleep(rest(POLL_SECONDS, self.clock() - begun))
 
     def _judge(self, judged: Judged) -> None:
         unit, wait, future = self.pending[judged.place]
         outcome = wait.look(judged.seen, judged.state, self.clock())
         if outcome is None:
-            self._tell(unit, doing(judged.state))
+            self.lines.tell(unit.words, doing(judged.state), unit.resource)
             return
         del self.pending[judged.place]
         log = pulumi.log.error if not outcome.arrived else pulumi.log.warn if outcome.warning else pulumi.log.info
-        log(f"unit {unit.alias}: {outcome.message}", unit.resource)
+        log(f"{unit.words}: {outcome.message}", unit.resource)
         future.set_result(outcome)
-
-    def _tell(self, unit: Arriving, text: str) -> None:
-        """Say what a unit does where that is news, and every so often."""
-        shown = text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
-        if self.clock() >= self.said.get((unit.place, shown), 0.0):
-            self.said[unit.place, shown] = self.clock() + BEAT_SECONDS
-            pulumi.log.info(f"unit {unit.alias}: {shown}", unit.resource)
 
     def _lost(self, places: Iterable[Place], reason: str) -> None:
         """Go on while the cluster does not answer, until a unit's time is over."""
         for place in places:
             unit, wait, future = self.pending[place]
             if self.clock() - wait.begun < wait.timeout:
-                self._tell(unit, f"the cluster does not answer: {reason}")
+                self.lines.tell(unit.words, f"the cluster does not answer: {reason}", unit.resource)
             else:
                 del self.pending[place]
                 future.set_result(Outcome(arrived=False, message=f"nobody knows: {reason}"))

@@ -12,15 +12,13 @@ from status.prepare_states import Prepare
 from status.storage_states import StorageState
 
 from components import cluster
-from components.arrival import BEAT_SECONDS, LONGEST_TEXT
 from components.storage_survey import JudgedStorage, StoragePlace
+from components.telling import Lines, rest
 
 FIRST_SECONDS = 3.0
 """A Job that is over by then needs no word; so nobody asks the cluster where all volumes are filled already."""
 
-REST_SECONDS = 2.0
-REST = 9
-"""For each second that a look takes so many without one, and REST_SECONDS at least."""
+POLL_SECONDS = 2.0
 
 Look = Callable[[Iterable[StoragePlace]], list[JudgedStorage]]
 """Judges storages by what the cluster says of them. Raises UnreachableError."""
@@ -44,8 +42,9 @@ class Teller:
     waiting: dict[StoragePlace, Filling]
     over: asyncio.Event = field(default_factory=asyncio.Event)
     clock: Callable[[], float] = time.monotonic
-    said: dict[tuple[StoragePlace, str], float] = field(default_factory=dict)
-    """What was told of a storage, and when it may be told again."""
+
+    def __post_init__(self) -> None:
+        self.lines = Lines(self.clock)
 
     def end(self, place: StoragePlace) -> None:
         """Take note that the engine is done with a storage's Job, well or not."""
@@ -55,8 +54,8 @@ class Teller:
 
     async def run(self) -> None:
         """Tell until all is over; a cluster that does not answer is the engine's to tell."""
-        rest = FIRST_SECONDS
-        while not await self._over_within(rest):
+        pause = FIRST_SECONDS
+        while not await self._over_within(pause):
             begun = self.clock()
             try:
                 found = await asyncio.to_thread(self.look, list(self.waiting))
@@ -64,7 +63,7 @@ class Teller:
                 found = []
             for judged in found:
                 self._tell(judged)
-            rest = max(REST_SECONDS, REST * (self.clock() - begun))
+            pause = rest(POLL_SECONDS, self.clock() - begun)
 
     async def _over_within(self, seconds: float) -> bool:
         with suppress(TimeoutError):
@@ -72,13 +71,9 @@ class Teller:
         return self.over.is_set()
 
     def _tell(self, judged: JudgedStorage) -> None:
-        """Say how far a storage is where that is news, and every so often."""
         filling, text = self.waiting.get(judged.place), words(judged.state)
-        if filling is None or text is None:
-            return
-        if self.clock() >= self.said.get((judged.place, text), 0.0):
-            self.said[judged.place, text] = self.clock() + BEAT_SECONDS
-            pulumi.log.info(f"storage {filling.alias}: {text}", filling.resource)
+        if filling is not None and text is not None:
+            self.lines.tell(f"storage {filling.alias}", text, filling.resource)
 
 
 def words(state: StorageState) -> str | None:
@@ -86,8 +81,7 @@ def words(state: StorageState) -> str | None:
     prepare = state.prepare
     if prepare.phase in {Prepare.NOT_REQUESTED, Prepare.SUCCEEDED} or prepare.reason == "NoJob":
         return None
-    text = " ".join(f"{prepare.phase.value}, {prepare.reason}: {prepare.message}".split()).removesuffix(":")
-    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
+    return " ".join(f"{prepare.phase.value}, {prepare.reason}: {prepare.message}".split()).removesuffix(":")
 
 
 def tell(fillings: Iterable[Filling], look: Look) -> "asyncio.Task[None] | None":

@@ -20,7 +20,7 @@ from components.model import Manifest
 LOOK_SECONDS = 0.5
 
 SLOWEST_LOOK_SECONDS = 5.0
-"""While the cluster does not answer."""
+"""Where it takes long: a server drains for as long as its sessions may."""
 
 
 def lacks(deployment: Manifest) -> str | None:

@@ -35,7 +35,7 @@ def demand(stack: Stack) -> Refill:
         return UNASKED
     config = stack.config.cluster
     try:
-        with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client:
+        with cluster.connect(*config.address) as client:
             foreign = list(cluster.foreign(client, stack.owner, stack.namespaces, claims(stack)))
             absent = list(_absent_platform(stack, client))
             view = look(client, config.dns, admin_tier=config.admin_tier)
@@ -52,7 +52,7 @@ def demand(stack: Stack) -> Refill:
         raise RefusedError(problems)
     for line in class_news(storages, live) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(line)
-    return Refill(done, there, partial(cluster.connect, cluster.kubeconfig_path(config.kubeconfig), config.context))
+    return Refill(done, there, partial(cluster.connect, *config.address))
 
 
 def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
@@ -129,19 +129,16 @@ def hooks(stack: Stack) -> tuple[pulumi.ResourceHook | None, pulumi.ResourceHook
     """Give the hooks that need the cluster: new keys take effect at once, a tunnel server has rolled; none offline."""
     if cluster.offline():
         return None, None
-    config = stack.config.cluster
-    where = cluster.kubeconfig_path(config.kubeconfig), config.context
+    where = stack.config.cluster.address
     patience = start_seconds(stack.tunnel.spec) if stack.tunnel else 0
     return keys_now.keys_hook(*where), rolled.rolled_hook(*where, patience)
 
 
 def looker(stack: Stack) -> Looker:
     """Give what looks at the stack's units while the engine runs."""
-    config = stack.config.cluster
-    return Looker(cluster.kubeconfig_path(config.kubeconfig), config.context, stack.owner)
+    return Looker(*stack.config.cluster.address, stack.owner)
 
 
 def storage_looker(stack: Stack) -> StorageLooker:
     """Give what looks at the stack's storages while the engine runs."""
-    config = stack.config.cluster
-    return StorageLooker(cluster.kubeconfig_path(config.kubeconfig), config.context, stack.owner)
+    return StorageLooker(*stack.config.cluster.address, stack.owner)

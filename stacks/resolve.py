@@ -63,8 +63,11 @@ class Stack:
         if config.platform is None or config.ssh.server:
             return None
         tier = TierImages(**{name: images[name] for name in ("entrance", "frp", "gate")})
-        api = ApiServers(config.cluster.api_server_cidrs, config.cluster.api_server_ports)
-        return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, api, config.platform.admits)
+        return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, self._api_servers, config.platform.admits)
+
+    @property
+    def _api_servers(self) -> ApiServers:
+        return ApiServers(self.config.cluster.api_server_cidrs, self.config.cluster.api_server_ports)
 
     @cached_property
     def proxy(self) -> Proxy | None:
@@ -74,9 +77,8 @@ class Stack:
             return None
         spec, owners = config.platform.browser, (self.owner, *config.platform.admits)
         routes = Routes(images["routes"], owners, spec.host, spec.port)
-        api = ApiServers(config.cluster.api_server_cidrs, config.cluster.api_server_ports)
         shown = tuple(row for unit in self.units.values() for row in rows_of_unit(unit) if row.source == PROXY)
-        return Proxy(spec, self.owner, images["proxy"], routes, api, shown, alone=self.tunnel is None)
+        return Proxy(spec, self.owner, images["proxy"], routes, self._api_servers, shown, alone=self.tunnel is None)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:

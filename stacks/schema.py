@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SecretStr, StrictBool
 from components import names
 from components.access import WebUser
 from components.bundle import Bundle
+from components.cluster import kubeconfig_path
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
@@ -54,6 +55,11 @@ class ClusterConfig(Model):
     """True: nodes mount an image as a volume (Kubernetes 1.35, containerd 2.2): units start a second sooner."""
     admin_tier: StrictBool = False
     """True: ClusterNetworkPolicies beside the NetworkPolicies, which nobody in a tenant's namespace can add to."""
+
+    @property
+    def address(self) -> tuple[str, str]:
+        """Give where it is found: path of the kubeconfig, and context."""
+        return kubeconfig_path(self.kubeconfig), self.context
 
     @property
     def cidrs(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import pytest
 from status.storage_objects import StorageSeen
 from status.storage_states import storage_state
 
-from components import filling
+from components import filling, telling
 from components.cluster import UnreachableError
 from components.filling import Filling, Teller, tell
 from components.storage_survey import JudgedStorage, StoragePlace
@@ -54,8 +54,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     monkeypatch.setattr("pulumi.log.info", lambda text, _=None: found.append(text))
     monkeypatch.setattr(filling, "FIRST_SECONDS", 0.001)
-    monkeypatch.setattr(filling, "REST_SECONDS", 0.001)
-    monkeypatch.setattr(filling, "REST", 0)
+    monkeypatch.setattr(filling, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(telling, "REST", 0)
     return found
 
 

@@ -50,7 +50,7 @@ def examine(stack: Stack) -> list[Finding]:
     """
     config = stack.config.cluster
     try:
-        with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client, cluster.answered():
+        with cluster.connect(*config.address) as client, cluster.answered():
             say(f"doctor: stack {stack.owner}, cluster {config.context}")
             return list(_examined(client, stack))
     except cluster.UnreachableError as error:

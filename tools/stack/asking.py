@@ -16,7 +16,7 @@ def asked(stack: Stack) -> Iterator[Client]:
     """Connect to the stack's cluster. Raises ToolError where it does not answer, with what to do."""
     config = stack.config.cluster
     try:
-        with cluster.connect(cluster.kubeconfig_path(config.kubeconfig), config.context) as client, cluster.answered():
+        with cluster.connect(*config.address) as client, cluster.answered():
             yield client
     except cluster.UnreachableError as error:
         check = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
