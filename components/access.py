@@ -5,8 +5,9 @@ It holds hashes alone. The passwords themselves are derived from the stack secre
 
 import base64
 import hashlib
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -37,6 +38,8 @@ class Access:
     users: tuple[str, ...]
     epoch: int = 0
     """Another number is another password for each of them."""
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Whom the tenant admits of those whom the platform's issuer signs in."""
 
     @property
     def labels(self) -> names.Labels:
@@ -66,7 +69,8 @@ def _digest(password: str) -> str:
 def access_manifests(access: Access, secrets: AccessSecrets) -> dict[str, Manifest]:
     """Build the Secret of a tenant."""
     meta = metadata(names.access(access.namespace), names.ACCESS_NAMESPACE, access.labels)
-    data = {"htpasswd": secrets.htpasswd}
+    claims = {"claims": json.dumps(access.claims, sort_keys=True)} if access.claims else {}
+    data = {"htpasswd": secrets.htpasswd, **claims}
     return {"access": {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "stringData": data}}
 
 

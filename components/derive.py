@@ -58,6 +58,11 @@ def web_password(secret: str, epoch: int, namespace: str, user: str, web_epoch: 
     )
 
 
+def session_key(secret: str, epoch: int) -> str:
+    """Give what the proxy seals sessions with: 64 hexadecimal digits; another one ends all of them."""
+    return subkey(secret, epoch, "web-session").hex()
+
+
 def stack_key(gate: str, owner: str) -> bytes:
     """Derive from the gate's key the one that stack *owner* signs capabilities with."""
     return HKDF(hashes.SHA256(), length=32, salt=None, info=f"gpu-runtime/stack/{owner}".encode()).derive(

@@ -150,7 +150,7 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec, api: ApiServers) 
         Flow(units(None), FRPS, tcp(names.TUNNEL_PORT), ANNOUNCE),
         Flow(FRPS, FRPS, tcp(names.STATE_PORT), "a server that starts asks its peers which hosts it should have"),
         Flow(FRPS, dns_pods(dns), both(*dns.ports), "find the gate"),
-        *_dns_addresses(FRPS, dns),
+        *dns_addresses(FRPS, dns),
         Flow(FRPS, GATE, tcp(names.GATE_PORT), "ask whether a client may announce a host"),
         Flow(GATE, _api_servers(api), tcp(*api.ports), "see which units there are"),
     ]
@@ -199,7 +199,7 @@ def tenant_flows(namespace: str, dns: DnsSpec, egress: Egress, *, internal: bool
     between = Flow(units(namespace), units(namespace), (), "`internal: true`: units of one tenant work together")
     return [
         Flow(pods, dns_pods(dns), both(*dns.ports), "resolve names"),
-        *_dns_addresses(pods, dns),
+        *dns_addresses(pods, dns),
         *([Flow(pods, internet, ports, "packages, images, data sets")] if internet.blocks else []),
         *(
             Flow(
@@ -243,7 +243,7 @@ def unit_flows(
     ]
 
 
-def _dns_addresses(source: Pods, dns: DnsSpec) -> list[Flow]:
+def dns_addresses(source: Pods, dns: DnsSpec) -> list[Flow]:
     """Open the resolvers' own addresses, where something judges a packet before the selector can."""
     if not dns.addresses:
         return []

@@ -11,11 +11,14 @@ import pulumi
 from components import names, platform, walls
 from components.bundle import mount
 from components.derive import fingerprint
+from components.dns import DnsSpec
 from components.entry import entry_service, spread
 from components.flows import Admitted, ApiServers, Flow, proxy_flows
 from components.kube import metadata, register
 from components.model import Manifest, bytes_of, requirements
+from components.oidc_flows import issuer_flows
 from components.proxy_config import ADMIN_SOCKET, TLS_DIR, envoy_json, sds_json
+from components.proxy_oidc import OIDC_DIR, Oidc
 from components.proxy_spec import CertManagerTls, DerivedTls, ProxySpec, SecretTls
 from components.routes import ROUTES_DIR, Routes, access_namespace, routes_container, routes_manifests, routes_volumes
 from components.unit_spec import seconds
@@ -26,6 +29,9 @@ REPLICAS = 2
 CONFIG_DIR = "/config"
 SECRET = "proxy-tls"  # noqa: S105 - a name
 """Holds the certificate, where the stack makes it or cert-manager does."""
+
+OIDC_SECRET = "proxy-oidc"  # noqa: S105 - a name
+"""Holds what the proxy proves itself to an issuer with, and what it seals sessions with."""
 
 MEMORY = "1Gi"
 RESOURCES = requirements({"cpu": "100m", "memory": "128Mi"}, {"cpu": "2", "memory": MEMORY})
@@ -54,15 +60,20 @@ class Proxy:
     api: ApiServers
     shown: tuple[Flow, ...] = ()
     """Rows of the stack's own units that begin here."""
+    dns: DnsSpec = field(default_factory=DnsSpec)
+    """Where the proxy finds an issuer, if there is one; else it asks nobody."""
     alone: bool = False
     """True: the stack has no tunnel servers, so that the platform's namespace is the proxy's to make."""
 
 
 @dataclass(frozen=True)
 class ProxySecrets:
-    """Certificate (tls.crt) and key (tls.key); empty where the stack does not make them."""
+    """What lies in Secrets, as files."""
 
     tls: Mapping[str, pulumi.Input[str]] = field(repr=False)
+    """Certificate (tls.crt) and key (tls.key); empty where the stack does not make them."""
+    oidc: Mapping[str, pulumi.Input[str]] = field(repr=False, default_factory=dict)
+    """Those of proxy_oidc.oidc_files; empty without an issuer."""
 
 
 def proxy_manifests(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
@@ -76,6 +87,7 @@ def proxy_manifests(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
         **_walls(proxy),
         "config": _config(proxy),
         **_certificate(proxy, secrets),
+        **_oidc_secret(proxy, secrets),
         "budget": platform.budget(owner, names.PROXY),
         "service": entry_service(worn, names.PROXY, proxy.spec.service, ports),
         "deployment": _deployment(proxy),
@@ -91,7 +103,9 @@ def _home(proxy: Proxy) -> dict[str, Manifest]:
 def rows_of_proxy(proxy: Proxy) -> list[Flow]:
     """Give the proxy's rows of the table of flows."""
     admitted = Admitted(proxy.routes.owners[1:], proxy.spec.ports)
-    return [*proxy_flows(proxy.spec.service.source_ranges, proxy.api, admitted), *proxy.shown]
+    issuer = proxy.spec.oidc
+    asked = issuer_flows(proxy.dns, issuer.cidrs, sorted({port for _, port in issuer.servers})) if issuer else []
+    return [*proxy_flows(proxy.spec.service.source_ranges, proxy.api, admitted), *asked, *proxy.shown]
 
 
 def _labels(proxy: Proxy) -> names.Labels:
@@ -104,8 +118,10 @@ def _walls(proxy: Proxy) -> dict[str, Manifest]:
 
 
 def _files(proxy: Proxy) -> dict[str, str]:
+    spec = proxy.spec
+    oidc = Oidc(spec.oidc, spec.host, spec.port) if spec.oidc else None
     return {
-        "envoy.json": envoy_json(proxy.spec.host, proxy.spec.limits, bytes_of(MEMORY)),
+        "envoy.json": envoy_json(spec.host, spec.limits, bytes_of(MEMORY), oidc),
         "sds.json": sds_json(),
     }
 
@@ -130,6 +146,14 @@ def _certificate(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
     return {}
 
 
+def _oidc_secret(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
+    if proxy.spec.oidc is None:
+        return {}
+    meta = metadata(OIDC_SECRET, names.PLATFORM_NAMESPACE, _labels(proxy))
+    made = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque", "stringData": dict(secrets.oidc)}
+    return {"oidc": made}
+
+
 def hosts(spec: ProxySpec) -> list[str]:
     """Name all that the certificate is for: the main host, and one label below it."""
     return [spec.host, f"*.{spec.host}"]
@@ -145,6 +169,7 @@ def _deployment(proxy: Proxy) -> Manifest:
         platform.secret_volume("tls", _secret_name(proxy)),
         {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         *routes_volumes(),
+        *([platform.secret_volume("oidc", OIDC_SECRET)] if proxy.spec.oidc else ()),
     ]
     read_at_start = fingerprint(_files(proxy)["envoy.json"])
     return platform.deployment(
@@ -181,6 +206,7 @@ def _container(proxy: Proxy) -> Manifest:
             mount("tls", TLS_DIR, read_only=True),
             mount("run", ADMIN_SOCKET.rpartition("/")[0]),
             mount("routes", ROUTES_DIR, read_only=True),
+            *([mount("oidc", OIDC_DIR, read_only=True)] if proxy.spec.oidc else ()),
         ],
     }
 

@@ -63,13 +63,22 @@ def access_log() -> list[dict[str, Any]]:
     return [{"name": "envoy.access_loggers.stdout", "typed_config": {"@type": kind, "log_format": form}}]
 
 
-def local_replies() -> dict[str, Any]:
-    """Give the bodies of what the proxy answers itself."""
+def local_replies(*, issuer: bool = False) -> dict[str, Any]:
+    """Give the bodies of what the proxy answers itself; where an *issuer* signs in, browsers ask for no password."""
     unreached = {"response_flag_filter": {"flags": UNREACHED}}
     failed = {"and_filter": {"filters": [_status(503), unreached]}}
     mappers = [{"filter": failed, "status_code": 502, "body": _body(502)}]
+    mappers += [_unprompted()] if issuer else []
     mappers += [{"filter": _status(code), "body": _body(code), **_more(code)} for code in WORDS]
     return {"mappers": mappers}
+
+
+def _unprompted() -> dict[str, Any]:
+    """Say 401 without a challenge to what a page asks after its session ended: a prompt would be for a password."""
+    browsers = {"name": "sec-fetch-dest", "present_match": True}
+    passwords = {"name": "authorization", "present_match": False}
+    told = [{"header_filter": {"header": header}} for header in (browsers, passwords)]
+    return {"filter": {"and_filter": {"filters": [_status(401), *told]}}, "body": _body(401)}
 
 
 def _status(code: int) -> dict[str, Any]:

@@ -8,9 +8,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from components import names
+from components import names, proxy_oidc
+from components.envoy import Config, typed, watched
 from components.proxy_answers import access_log, local_replies
-from components.proxy_filters import Config, early_mutations, http_filters, router, typed
+from components.proxy_filters import early_mutations, http_filters, router
+from components.proxy_oidc import Oidc
 from components.proxy_spec import ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, ROUTES_DIR, ROUTES_FILE
 
@@ -73,30 +75,26 @@ def sds_json(places: Places | None = None) -> str:
     return json.dumps({"resources": [secret]}, indent=1) + "\n"
 
 
-def bootstrap(host: str, limits: ProxyLimitsSpec, memory: int, places: Places | None = None) -> Config:
+def bootstrap(
+    host: str, limits: ProxyLimitsSpec, memory: int, places: Places | None = None, oidc: Oidc | None = None
+) -> Config:
     """Configure the Envoy whose main host is *host*, and which has *memory* bytes."""
     at = places or Places()
     return {
         "node": {"id": names.PROXY, "cluster": names.PROJECT},
         "admin": {"address": {"pipe": {"path": at.admin, "mode": 0o600}}},
         "static_resources": {
-            "listeners": [_https(host, limits, at), _plain(at), _health(at)],
-            "clusters": [_admin_cluster(at)],
+            "listeners": [_https(host, limits, at, oidc), _plain(at), _health(at)],
+            "clusters": [_admin_cluster(at), *(proxy_oidc.clusters(oidc) if oidc else ())],
         },
-        "dynamic_resources": {"cds_config": _file(at.routes, CLUSTERS_FILE)},
+        "dynamic_resources": {"cds_config": watched(at.routes, CLUSTERS_FILE)},
         "overload_manager": _overload(limits, memory),
     }
 
 
-def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int) -> str:
+def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int, oidc: Oidc | None = None) -> str:
     """Write the configuration as the ConfigMap has it."""
-    return json.dumps(bootstrap(host, limits, memory), indent=1) + "\n"
-
-
-def _file(folder: str, name: str) -> Config:
-    """Watch the folder, not the file, which is another one after each renaming."""
-    source = {"path": f"{folder}/{name}", "watched_directory": {"path": folder}}
-    return {"resource_api_version": "V3", "path_config_source": source}
+    return json.dumps(bootstrap(host, limits, memory, oidc=oidc), indent=1) + "\n"
 
 
 def _listener(name: str, at: Places, port: int, chain: Config, **more: Any) -> Config:
@@ -110,14 +108,14 @@ def _manager(prefix: str, **said: Any) -> Config:
     return {"filters": [typed("envoy.filters.network.http_connection_manager", kind, stat_prefix=prefix, **said)]}
 
 
-def _https(host: str, limits: ProxyLimitsSpec, at: Places) -> Config:
+def _https(host: str, limits: ProxyLimitsSpec, at: Places, oidc: Oidc | None) -> Config:
     chain = {
         **_manager(
             names.PROXY,
-            rds={"route_config_name": ROUTE_CONFIG, "config_source": _file(at.routes, ROUTES_FILE)},
-            http_filters=http_filters(host, limits),
+            rds={"route_config_name": ROUTE_CONFIG, "config_source": watched(at.routes, ROUTES_FILE)},
+            http_filters=http_filters(host, limits, oidc),
             upgrade_configs=[{"upgrade_type": "websocket"}],
-            local_reply_config=local_replies(),
+            local_reply_config=local_replies(issuer=oidc is not None),
             access_log=access_log(),
             http2_protocol_options=_http2(),
             strip_trailing_host_dot=True,
@@ -156,8 +154,8 @@ def _http2() -> Config:
 
 
 def _tls(at: Places) -> Config:
-    source = {"path": at.sds, "watched_directory": {"path": at.sds.rpartition("/")[0]}}
-    certificate = {"name": CERTIFICATE, "sds_config": {"resource_api_version": "V3", "path_config_source": source}}
+    folder, _, name = at.sds.rpartition("/")
+    certificate = {"name": CERTIFICATE, "sds_config": watched(folder, name)}
     common = {
         "alpn_protocols": ["h2", "http/1.1"],
         "tls_params": {"tls_minimum_protocol_version": "TLSv1_2"},

@@ -1,15 +1,16 @@
 """What a request passes on its way through the proxy, in this order; names that routes.json uses are constants here.
 
-limit by source -> rules -> password -> limit by origin -> user noted -> headers -> router
+limit by source -> rules -> password, or issuer -> limit by origin -> user noted -> headers -> router
 
 What routes.json must say, since filters look at the route that matched: each virtual host its users under `BASIC_AUTH`,
 and at its end a route for every path (404), else a path that nobody routes asks for a password that nobody has. The
 main host needs no virtual host: the rules answer it, and every host without one is refused like a wrong password.
 """
 
-from typing import Any
-
+from components import proxy_oidc
+from components.envoy import Config, lua, typed
 from components.proxy_answers import USER_HEADER, USER_STATE
+from components.proxy_oidc import CLAIMED_USER_HEADER, ID_TOKEN_HEADER, Oidc
 from components.proxy_rules import rules
 from components.proxy_spec import ProxyLimitsSpec
 
@@ -25,22 +26,18 @@ NOBODY = "nobody:{SHA}AAAAAAAAAAAAAAAAAAAAAAAAAAA="
 REMEMBERED = 10_000
 """Sources and origins whose requests are counted at once; the one that was quiet longest makes room."""
 
-Config = dict[str, Any]
 
-
-def typed(name: str, kind: str, **said: Any) -> Config:
-    """Give an extension *name* of Envoy, with the full name of its configuration's *kind*."""
-    return {"name": name, "typed_config": {"@type": f"type.googleapis.com/{kind}", **said}}
-
-
-def http_filters(host: str, limits: ProxyLimitsSpec) -> list[Config]:
-    """Give the chain of the proxy whose main host is *host*."""
+def http_filters(host: str, limits: ProxyLimitsSpec, oidc: Oidc | None = None) -> list[Config]:
+    """Give the chain of the proxy whose main host is *host*, where *oidc* signs people in as well."""
     source = {"masked_remote_address": {"v6_prefix_mask_len": 64}}
     origin = {"request_headers": {"header_name": ":authority", "descriptor_key": "origin"}}
     return [
         _limit(SOURCE_LIMIT, source, "masked_remote_address", limits.per_source),
-        _lua(host),
-        _basic_auth(),
+        *([proxy_oidc.callback_filter(oidc)] if oidc else ()),
+        lua("gpu-runtime.rules", rules(host)),
+        *([proxy_oidc.sign_in(oidc)] if oidc else ()),
+        _basic_auth(only=oidc is None),
+        *(proxy_oidc.judges(oidc) if oidc else ()),
         _limit(ORIGIN_LIMIT, origin, "origin", limits.per_origin),
         _note_user(),
         _headers(),
@@ -83,19 +80,19 @@ def _bucket(per_second: int) -> Config:
     return {"max_tokens": per_second * BURST, "tokens_per_fill": tick, "fill_interval": f"{tick / per_second:.3f}s"}
 
 
-def _lua(host: str) -> Config:
-    source = {"inline_string": rules(host)}
-    return typed("gpu-runtime.rules", "envoy.extensions.filters.http.lua.v3.Lua", default_source_code=source)
+def _basic_auth(*, only: bool) -> Config:
+    """Demand a password of everybody: what says no users of its own, an unknown host included, has only `NOBODY`.
 
-
-def _basic_auth() -> Config:
-    """Demand a password of everybody: what says no users of its own, an unknown host included, has only `NOBODY`."""
+    Where it is not the *only* way in, who says no password passes, and a later filter judges; who says one is judged.
+    """
     kind = "envoy.extensions.filters.http.basic_auth.v3.BasicAuth"
-    return typed(BASIC_AUTH, kind, users={"inline_string": f"{NOBODY}\n"}, forward_username_header=USER_HEADER)
+    beside = {} if only else {"allow_missing": True, "emit_dynamic_metadata": True}
+    users = {"inline_string": f"{NOBODY}\n"}
+    return typed(BASIC_AUTH, kind, users=users, forward_username_header=USER_HEADER, **beside)
 
 
 def _note_user() -> Config:
-    value = {"text_format_source": {"inline_string": f"%REQ({USER_HEADER})%"}}
+    value = {"text_format_source": {"inline_string": WHO}}
     noted = {"object_key": USER_STATE, "factory_key": "envoy.string", "format_string": value}
     kind = "envoy.extensions.filters.http.set_filter_state.v3.Config"
     return typed("gpu-runtime.user", kind, on_request_headers=[noted])
@@ -103,18 +100,22 @@ def _note_user() -> Config:
 
 def _headers() -> Config:
     """Send no password upstream, and the name under which the client came."""
-    host = {"header": {"key": "x-forwarded-host", "value": "%REQ(:AUTHORITY)%"}, "append_action": OVERWRITE}
-    mutations = {"request_mutations": [*({"remove": name} for name in PRIVATE), {"append": host}]}
+    said = {"x-forwarded-host": "%REQ(:AUTHORITY)%", USER_HEADER: WHO}
+    added = [{"append": {"header": {"key": k, "value": v}, "append_action": OVERWRITE}} for k, v in said.items()]
+    mutations = {"request_mutations": [*added, *({"remove": name} for name in PRIVATE)]}
     kind = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
     return typed("gpu-runtime.headers", kind, mutations=mutations)
 
 
-PRIVATE = ("authorization", "x-envoy-external-address")
+WHO = f"%REQ({USER_HEADER}?{CLAIMED_USER_HEADER})%"
+"""Who signed in: by a password, else as an ID token says."""
+
+PRIVATE = ("authorization", "x-envoy-external-address", CLAIMED_USER_HEADER, ID_TOKEN_HEADER)
 """What is not for whom the proxy asks: the client's password, and Envoy's own word for what X-Forwarded-For says."""
 
 OVERWRITE = "OVERWRITE_IF_EXISTS_OR_ADD"
 
-CLAIMED = ("x-forwarded-", "x-envoy-", "x-real-ip", "true-client-ip", "x-original-", "x-rewrite-url")
+CLAIMED = ("x-forwarded-", "x-gpu-runtime-", "x-envoy-", "x-real-ip", "true-client-ip", "x-original-", "x-rewrite-url")
 """Beginnings of headers in which a client would speak about itself in the proxy's name."""
 
 

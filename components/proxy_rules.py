@@ -33,9 +33,12 @@ HSTS = "max-age=31536000"
 LABEL_LENGTH = 63
 """Of one label of a host name; a longer one exists nowhere."""
 
+COOKIES = "__Host-gpu-runtime-"
+"""Begins the name of each of our cookies: a browser takes such a one from its own origin alone, and for it alone."""
+
 _HEAD = """\
 local HOST, FILES, PAGES, PLAIN = "{host}", "{files}", "{pages}", "{plain}"
-local HSTS, NOTES, LABEL = "{hsts}", "{notes}", {label}
+local HSTS, NOTES, LABEL, COOKIES = "{hsts}", "{notes}", {label}, "{cookies}"
 """
 
 _PROGRAM = """
@@ -103,10 +106,14 @@ function envoy_on_request(handle)
   end
 end
 
-local function without_domains(headers)
+-- Every cookie without its Domain, or ours alone, which have none: those of a login that the proxy answered itself.
+local function keep_cookies(headers, ours)
   local kept = {}
   for index = 0, headers:getNumValues("set-cookie") - 1 do
-    kept[#kept + 1] = headers:getAtIndex("set-cookie", index):gsub(";%s*[dD][oO][mM][aA][iI][nN]%s*=[^;]*", "")
+    local cookie = headers:getAtIndex("set-cookie", index)
+    if not ours or cookie:sub(1, #COOKIES) == COOKIES then
+      kept[#kept + 1] = cookie:gsub(";%s*[dD][oO][mM][aA][iI][nN]%s*=[^;]*", "")
+    end
   end
   headers:remove("set-cookie")
   for _, cookie in ipairs(kept) do
@@ -131,14 +138,14 @@ function envoy_on_response(handle)
   local notes = handle:streamInfo():dynamicMetadata():get(NOTES) or {}
   headers:replace("strict-transport-security", HSTS)
   if notes.kind == "port" then
-    without_domains(headers)
+    keep_cookies(headers, false)
     return add_default(headers, "referrer-policy", "same-origin")
   end
   headers:replace("x-content-type-options", "nosniff")
   headers:replace("referrer-policy", "no-referrer")
   headers:replace("cross-origin-resource-policy", "same-origin")
   if notes.kind == "storage" then
-    headers:remove("set-cookie")
+    keep_cookies(headers, true)
     headers:replace("content-security-policy", is_page(headers) and PAGES or FILES)
   else
     add_default(headers, "content-security-policy", PLAIN)
@@ -150,4 +157,4 @@ end
 def rules(host: str) -> str:
     """Give the program of the proxy whose main host is *host*."""
     known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP}
-    return _HEAD.format(**known, hsts=HSTS, notes=METADATA, label=LABEL_LENGTH) + _PROGRAM
+    return _HEAD.format(**known, hsts=HSTS, notes=METADATA, label=LABEL_LENGTH, cookies=COOKIES) + _PROGRAM

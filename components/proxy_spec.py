@@ -6,6 +6,7 @@ from pydantic import Field
 
 from components.entry import Drain, ServiceSpec
 from components.model import Host, Model, Port
+from components.oidc_spec import OidcSpec
 
 HOST_LENGTH = 253 - 64
 """So that one label more still is a host name."""
@@ -65,5 +66,7 @@ class ProxySpec(Model):
     ports: tuple[Port, ...] = (6006, 8888)
     """What units of admitted stacks may show; those of the stack's own units are known."""
     limits: ProxyLimitsSpec = ProxyLimitsSpec()
+    oidc: OidcSpec | None = None
+    """Who signs people in beside passwords; None: nobody."""
     drain: Drain = "15m"
     """How long downloads may go on through a pod that is being replaced."""

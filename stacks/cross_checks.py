@@ -20,6 +20,7 @@ from stacks.egress_checks import egress_problems
 from stacks.flavor_checks import flavor_problems, gpu_taint_problems
 from stacks.handover_checks import handover_problems
 from stacks.key_checks import key_problems
+from stacks.oidc_checks import oidc_problems
 from stacks.pod_checks import pod_problems
 from stacks.prepare_checks import copy_problems
 from stacks.problems import Problem, Raw, valid
@@ -104,6 +105,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     yield from _platform_images(view)
     yield from browser_image_problems(view.images, view.all_storages)
     yield from proxy_problems(raw, view.images, view.all_storages)
+    yield from oidc_problems(raw)
     yield from gpu_taint_problems(view.gpu_taints)
     for name, flavor in view.flavors.items():
         yield from flavor_problems(name, flavor, view.gpu_taints) if flavor else ()

@@ -11,6 +11,7 @@ from components import derive, gate
 from components.access import Access, AccessSecrets, htpasswd
 from components.gpu_unit import Unit, UnitSecrets
 from components.proxy import Proxy, ProxySecrets, hosts
+from components.proxy_oidc import oidc_files
 from components.proxy_spec import DerivedTls
 from components.ssh_client import Access as Login
 from components.tunnel import SERVER_NAME, TunnelSecrets
@@ -85,7 +86,8 @@ class Keys:
             mode="json", by_alias=True, exclude={"server": True, "service": {"annotations", "source_ranges"}}
         )
         shown = self.stack.proxy
-        browser = {"host": shown.spec.host, "port": shown.spec.port} if shown else None
+        said = {"oidc": True} if shown and shown.spec.oidc else {}
+        browser = {"host": shown.spec.host, "port": shown.spec.port, **said} if shown else None
         return {"owner": self.stack.owner, "ssh": ssh, "ca": self._trusted, "browser": browser}
 
     @property
@@ -116,11 +118,14 @@ class Keys:
         )
 
     def proxy(self, proxy: Proxy) -> ProxySecrets:
-        """Give the certificate of *proxy*; none where it comes from elsewhere."""
+        """Give the certificate of *proxy*, none where it comes from elsewhere, and what an issuer knows it by."""
+        given = self.stack.config.oidc_client_secret
+        session = derive.session_key(self._secret, self._epoch)
+        oidc = oidc_files(given.get_secret_value(), session) if proxy.spec.oidc and given else {}
         if not isinstance(proxy.spec.tls, DerivedTls):
-            return ProxySecrets({})
+            return ProxySecrets({}, _sealed(oidc))
         certificate, key = self._authority.server(*hosts(proxy.spec))
-        return ProxySecrets(_sealed({"tls.crt": certificate, "tls.key": key}))
+        return ProxySecrets(_sealed({"tls.crt": certificate, "tls.key": key}), _sealed(oidc))
 
     def _gate_keys(self) -> str:
         """List the gate's keys, newest first: while a secret is rotated, capabilities of both are good."""

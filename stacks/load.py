@@ -18,7 +18,7 @@ from stacks.key_checks import key_cautions
 from stacks.problems import Problem, Raw, RefusedError, structural
 from stacks.schema import StackConfig
 
-SECRETS = ("secret", "previousSecret", "serverToken", "platformKeys")
+SECRETS = ("secret", "previousSecret", "serverToken", "platformKeys", "oidcClientSecret")
 """Keys of the stack file that must be encrypted in it."""
 
 

@@ -21,7 +21,18 @@ SHOWN = 60
 """Characters of a refused value; more only hides the sentence."""
 
 HIDDEN = frozenset(
-    {"secret", "previousSecret", "serverToken", "platformKeys", "env", "secretEnv", "authorizedKeys", "userCa", "url"}
+    {
+        "secret",
+        "previousSecret",
+        "serverToken",
+        "platformKeys",
+        "oidcClientSecret",
+        "env",
+        "secretEnv",
+        "authorizedKeys",
+        "userCa",
+        "url",
+    }
 )
 """Keys below which a value may be a secret, such as a private key pasted by mistake: it is never shown."""
 

@@ -42,7 +42,7 @@ class Stack:
         if self.config.browser is None:
             return {}
         made = (self._access(name, tenant) for name, tenant in self.config.tenants.items())
-        return {access.tenant: access for access in made if access.users}
+        return {access.tenant: access for access in made if access.users or access.claims}
 
     @cached_property
     def storages(self) -> dict[str, Storage]:
@@ -78,7 +78,8 @@ class Stack:
         spec, owners = config.platform.browser, (self.owner, *config.platform.admits)
         routes = Routes(images["routes"], owners, spec.host, spec.port)
         shown = tuple(row for unit in self.units.values() for row in rows_of_unit(unit) if row.source == PROXY)
-        return Proxy(spec, self.owner, images["proxy"], routes, self._api_servers, shown, alone=self.tunnel is None)
+        dns, alone = config.cluster.dns, self.tunnel is None
+        return Proxy(spec, self.owner, images["proxy"], routes, self._api_servers, shown, dns, alone=alone)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
@@ -171,7 +172,7 @@ class Stack:
 
     def _access(self, name: str, tenant: TenantConfig) -> Access:
         users = (name,) if tenant.web_users is None else tenant.web_users
-        return Access(name, self._namespace(name), self.owner, users, tenant.web_epoch)
+        return Access(name, self._namespace(name), self.owner, users, tenant.web_epoch, tenant.web_claims)
 
     def _namespace(self, tenant: str) -> str:
         return names.tenant_namespace(self.config.namespace_prefix, tenant)

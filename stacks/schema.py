@@ -13,6 +13,7 @@ from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
 from components.model import Cidr, Host, Model, Name, PinnedImage, Port, SecretName
+from components.oidc_spec import WebClaims
 from components.proxy_spec import ProxySpec
 from components.storage_spec import AccessMode, StorageSpec
 from components.tenant import QuotaSpec
@@ -82,6 +83,8 @@ class Shown(Model):
 
     host: Host
     port: Port = 443
+    oidc: StrictBool = False
+    """True: an issuer signs people in beside passwords."""
 
 
 class HandedOver(Model):
@@ -135,6 +138,8 @@ class TenantConfig(Model):
     """Who may sign in to the tenant's pages; None: one user, called like the tenant; none: nobody."""
     web_epoch: Annotated[int, Field(ge=0)] = 0
     """Another number is another password for each of them."""
+    web_claims: WebClaims = Field(default={})
+    """Whom the tenant admits of those whom the platform's issuer signs in; none: nobody."""
     storages: dict[Name, StorageSpec] = Field(default={})
     units: dict[Name, UnitSpec] = Field(default={})
 
@@ -159,6 +164,8 @@ class StackConfig(Model):
     previous_secret: SecretStr | None = None
     server_token: SecretStr | None = None
     """Token of the tunnel server elsewhere, where there is one."""
+    oidc_client_secret: SecretStr | None = None
+    """What the proxy proves itself to the issuer of ``platform.browser.oidc`` with."""
     epoch: Annotated[int, Field(ge=0)] = 0
 
     @property

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from routes.claims import RBAC, admitted
 from routes.hosts import Site, is_host, port_label, storage_label, storage_path
 from routes.page import page
 from routes.things import Address
@@ -121,13 +122,21 @@ def _virtual_hosts(tenant: Tenant, site: Site) -> Iterator[Json]:
 
 
 def _virtual_host(tenant: Tenant, site: Site, label: str, routes: list[Json]) -> Json:
-    kind = "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuthPerRoute"
-    users = {"@type": kind, "users": {"inline_string": tenant.htpasswd}}
     return {
         "name": label,
         "domains": [site.domain(label)],
-        "typed_per_filter_config": {BASIC_AUTH: users},
+        "typed_per_filter_config": _people(tenant),
         "routes": routes,
+    }
+
+
+def _people(tenant: Tenant) -> Json:
+    """Say to the filters of the proxy who may come in; to whom nothing is said, that one lets nobody in."""
+    kind = "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuthPerRoute"
+    users = {"@type": kind, "users": {"inline_string": tenant.htpasswd}}
+    return {
+        **({BASIC_AUTH: users} if tenant.htpasswd else {}),
+        **({RBAC: admitted(tenant.claims)} if tenant.claims else {}),
     }
 
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from watching.api_server import Kind
 from watching.table import table, words
 
+from routes.claims import Claims, read_claims
+
 PROJECT = "gpu-runtime"
 OWNER_LABEL = f"{PROJECT}/owner"
 TENANT_LABEL = f"{PROJECT}/tenant"
@@ -92,6 +94,8 @@ class Users(NamedTuple):
 
     holder: Holder
     htpasswd: str
+    claims: Claims = ()
+    """Those of an issuer's people whom the tenant admits; none: nobody."""
 
 
 def read_namespace(thing: Mapping[str, Any]) -> Holder | None:
@@ -126,17 +130,24 @@ def read_slice(thing: Mapping[str, Any]) -> Slice | None:
 
 
 def read_users(thing: Mapping[str, Any]) -> Users | None:
-    """Read a tenant's passwords; one line that is odd, or says a user again, makes all of them worth nothing."""
-    holder, data = _holder(_labels(thing)), table(thing.get("data")).get("htpasswd")
-    if holder is None or not isinstance(data, str):
+    """Read whom a tenant admits; one line that is odd, or says a user again, makes all of them worth nothing."""
+    holder, data = _holder(_labels(thing)), table(thing.get("data"))
+    passwords, said = _decoded(data.get("htpasswd")), _decoded(data.get("claims"))
+    claims = () if said is None else read_claims(said)
+    if holder is None or passwords is None or claims is None or ("claims" in data and said is None):
         return None
+    lines = passwords.splitlines()
+    names = [match[1] for match in map(HASHED.fullmatch, lines) if match]
+    sound = len(names) == len(lines) == len(set(names)) <= MOST_USERS and (names or claims)
+    return Users(holder, "".join(f"{line}\n" for line in lines), claims) if sound else None
+
+
+def _decoded(data: object) -> str | None:
+    """Give what a Secret has under a key; None where it has nothing, or nothing that is text."""
     try:
-        lines = base64.b64decode(data, validate=True).decode("ascii").splitlines()
+        return base64.b64decode(data, validate=True).decode("ascii") if isinstance(data, str) else None
     except (binascii.Error, UnicodeDecodeError):
         return None
-    names = [match[1] for match in map(HASHED.fullmatch, lines) if match]
-    sound = 0 < len(names) == len(lines) == len(set(names)) <= MOST_USERS
-    return Users(holder, "".join(f"{line}\n" for line in lines)) if sound else None
 
 
 def _meta(thing: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from watching.table import Key, Table
 
+from routes.claims import Claims
 from routes.things import (
     ACCESS_NAMESPACE,
     BROWSER_PORT,
@@ -47,7 +48,7 @@ class Port(NamedTuple):
 
 
 class Tenant(NamedTuple):
-    """A tenant who has passwords."""
+    """A tenant who has passwords, or admits whom an issuer signs in."""
 
     namespace: str
     name: str
@@ -56,6 +57,8 @@ class Tenant(NamedTuple):
     ports: tuple[Port, ...] = ()
     mounts: tuple[tuple[str, str, str], ...] = ()
     """Storage, unit that can be reached by SSH, and path there."""
+    claims: Claims = ()
+    """Whom the tenant admits of those whom an issuer signed in."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +95,11 @@ class View:
             access = users.get((ACCESS_NAMESPACE, f"access-{namespace}"))
             if access is not None and access.holder == holder and holder.owner in owners:
                 own = [(key, one) for key, one in of_namespace.get(namespace, ()) if one.holder == holder]
-                made.append(_tenant(namespace, holder, access.htpasswd, own, endpoints))
+                made.append(_tenant(namespace, access, own, endpoints))
         return made
 
 
-def _tenant(
-    namespace: str, holder: Holder, htpasswd: str, own: list[tuple[Key, Browser | Unit]], endpoints: Endpoints
-) -> Tenant:
+def _tenant(namespace: str, access: Users, own: list[tuple[Key, Browser | Unit]], endpoints: Endpoints) -> Tenant:
     def at(key: Key, port: str) -> tuple[Address, ...]:
         return endpoints.get((key, port), ())
 
@@ -106,11 +107,12 @@ def _tenant(
     units = [(key, one) for key, one in own if isinstance(one, Unit)]
     return Tenant(
         namespace,
-        holder.tenant,
-        htpasswd,
+        access.holder.tenant,
+        access.htpasswd,
         tuple(Storage(one.name, one.size, one.upload, at(key, BROWSER_PORT)) for key, one in browsers),
         tuple(Port(one.name, port, at(key, port)) for key, one in units for port in dict.fromkeys(one.web)),
         tuple((storage, one.name, path) for _, one in units for storage, path in one.mounts),
+        access.claims,
     )
 
 

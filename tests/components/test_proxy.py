@@ -3,12 +3,20 @@
 from dataclasses import replace
 from typing import Any
 
+from routes.claims import RBAC, admitted
+
+from components.derive import Authority
+from components.flows import PROXY as PODS
 from components.flows import ApiServers
-from components.proxy import GRACE_SECONDS, Proxy, ProxySecrets, proxy_manifests
+from components.model import Manifest
+from components.oidc_spec import OidcSpec
+from components.proxy import GRACE_SECONDS, Proxy, ProxySecrets, proxy_manifests, rows_of_proxy
 from components.proxy_config import Places, bootstrap
 from components.proxy_filters import BASIC_AUTH, NOBODY
+from components.proxy_oidc import CLAIMS_RULE, PASSWORD_POLICY, oidc_files
 from components.proxy_spec import CertManagerTls, IssuerRef, ProxyLimitsSpec, ProxySpec, SecretTls
 from components.routes import Routes
+from policy.law import judge
 from tests.conftest import Golden
 from tests.stack_files import image
 
@@ -17,6 +25,17 @@ PROXY = Proxy(
     ProxySpec(host="files.example.com"), "test", image("proxy"), ROUTES, ApiServers(("198.18.7.10/32",)), alone=True
 )
 SECRETS = ProxySecrets({"tls.crt": "CERTIFICATE", "tls.key": "KEY"})
+ISSUER = OidcSpec(
+    issuer="https://id.example.com",
+    client_id="gpu-runtime",
+    authorization_endpoint="https://id.example.com/authorize",
+    token_endpoint="https://id.example.com/token",
+    jwks_uri="https://keys.example.com:8443/jwks",
+    cidrs=("11.0.0.7/32", "10.1.2.3/32"),
+    ca=Authority("0123456789abcdef" * 4, 0, "test").certificate,
+)
+WITH_ISSUER = replace(PROXY, spec=ProxySpec(host="files.example.com", oidc=ISSUER))
+FILES = oidc_files("the-client-secret", "the-session-key")
 
 
 def test_proxy(golden: Golden) -> None:
@@ -66,3 +85,41 @@ def test_nobody_is_the_filters_only_user() -> None:
 
     assert users == {"inline_string": f"{NOBODY}\n"}
     assert set(made["admin"]["address"]) == {"pipe"}
+
+
+def made(proxy: Proxy) -> dict[str, Manifest]:
+    """Give the objects of a proxy with an issuer."""
+    return proxy_manifests(proxy, replace(SECRETS, oidc=FILES))
+
+
+def test_an_issuers_secret_is_in_a_secret_alone() -> None:
+    """What the proxy proves itself with is mounted into Envoy, and in no other object."""
+    objects = made(WITH_ISSUER)
+    having = [role for role, one in objects.items() if "the-client-secret" in str(one) or "the-session-key" in str(one)]
+    (envoy,), (routes,) = pod(WITH_ISSUER)["containers"], pod(WITH_ISSUER)["initContainers"]
+
+    assert having == ["oidc"]
+    assert "oidc" not in made(PROXY)
+    assert "oidc" in {mounted["name"] for mounted in envoy["volumeMounts"]}
+    assert "oidc" not in {mounted["name"] for mounted in routes["volumeMounts"]}
+    assert "proxy-oidc" in {
+        volume["secret"]["secretName"] for volume in pod(WITH_ISSUER)["volumes"] if "secret" in volume
+    }
+
+
+def test_an_issuer_is_the_only_address_that_is_opened() -> None:
+    """The walls open the issuer's ranges at the ports of its two addresses, and DNS; without an issuer neither."""
+    new = [row for row in rows_of_proxy(WITH_ISSUER) if row not in rows_of_proxy(PROXY)]
+
+    assert {(row.source.words, row.target.words, tuple(port.number for port in row.ports)) for row in new} == {
+        ("proxy", "the issuer of identities", (443, 8443)),
+        ("proxy", "cluster DNS", (53, 53)),
+    }
+    assert all(row.source == PODS for row in new)
+    assert judge(list(made(WITH_ISSUER).values())) == []
+
+
+def test_routes_says_claims_in_the_filters_words() -> None:
+    """`routes` names the filter as the proxy does, and lets in who said a right password as that does by itself."""
+    assert RBAC == CLAIMS_RULE
+    assert admitted((("groups", ("team",)),))["rbac"]["rules"]["policies"]["password"] == PASSWORD_POLICY

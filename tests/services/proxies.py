@@ -23,8 +23,11 @@ from proxy.admin import Admin
 from typing_extensions import override
 
 from components.derive import Authority
+from components.envoy import Config, typed
+from components.oidc_spec import OidcSpec
 from components.proxy_config import ROUTE_CONFIG, Places, bootstrap, sds_json
-from components.proxy_filters import BASIC_AUTH, Config, typed
+from components.proxy_filters import BASIC_AUTH
+from components.proxy_oidc import Oidc, oidc_files
 from components.proxy_spec import ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
 from tests.services.world import Process, free_port, wait_for
@@ -34,6 +37,7 @@ STORAGE = f"dataset--lab-a.{HOST}"
 PORT = f"http--trainer--lab-a.{HOST}"
 ROOT = "/storage/lab-a/dataset"
 SECRET = "0123456789abcdef" * 4
+CLIENT_SECRET = "the-client-secret-that-no-log-may-have"
 USER, PASSWORD = "lab-a", "a-password-that-no-log-may-have"
 
 API = "type.googleapis.com/envoy.config"
@@ -96,12 +100,16 @@ class Proxy:
     limits: ProxyLimitsSpec = field(default_factory=ProxyLimitsSpec)
     upstream: int = field(default_factory=free_port)
     """Where both origins lead, unless told otherwise."""
+    issuer: OidcSpec | None = None
+    """Who signs people in beside passwords."""
     process: Process = field(init=False)
     places: Places = field(init=False)
 
     def __post_init__(self) -> None:
-        for name in ("routes", "tls", "config"):
+        for name in ("routes", "tls", "config", "oidc"):
             (self.folder / name).mkdir(parents=True)
+        for name, content in oidc_files(CLIENT_SECRET, SECRET).items():
+            (self.folder / "oidc" / name).write_text(content)
         self.places = Places(
             address="127.0.0.1",
             https=free_port(),
@@ -121,10 +129,13 @@ class Proxy:
     def start(self) -> None:
         """Start Envoy, and wait until it takes clients."""
         config = self.folder / "envoy.json"
-        config.write_text(json.dumps(bootstrap(HOST, self.limits, 512 << 20, self.places)))
+        config.write_text(json.dumps(bootstrap(HOST, self.limits, 512 << 20, self.places, self._oidc())))
         argv = [str(self.envoy), "-c", str(config), "--disable-hot-restart", "--concurrency", "1"]
         self.process = Process([*argv, "--log-level", "warn"], self.folder / "log")
         wait_for(self.ready, "the proxy is ready")
+
+    def _oidc(self) -> Oidc | None:
+        return Oidc(self.issuer, HOST, self.places.https, str(self.folder / "oidc")) if self.issuer else None
 
     def ready(self) -> bool:
         """Tell what the kubelet is told."""
@@ -289,9 +300,9 @@ class Upstream(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def proxy(envoy: Path, folder: Path, upstream: int, **limits: int) -> Iterator[Proxy]:
-    """Run a proxy for a while."""
-    made = Proxy(envoy, folder, ProxyLimitsSpec(**limits), upstream)
+def proxy(envoy: Path, folder: Path, upstream: int, issuer: OidcSpec | None = None, **limits: int) -> Iterator[Proxy]:
+    """Run a proxy for a while, where *issuer* signs people in if it is given."""
+    made = Proxy(envoy, folder, ProxyLimitsSpec(**limits), upstream, issuer)
     try:
         yield made
     finally:

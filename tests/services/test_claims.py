@@ -1,0 +1,84 @@
+"""Whom a tenant admits of an issuer's people, as `routes` reads it and writes it."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from routes.claims import MOST_CLAIMS, MOST_VALUES, RBAC, read_claims
+from routes.envoy import BASIC_AUTH, routes_json
+from routes.hosts import Site
+from routes.view import View
+
+from tests.services.cluster import htpasswd, namespace, secret
+
+GROUPS = '{"groups": ["team"]}'
+
+
+def hosts(passwords: str, claims: str | bytes | None) -> list[dict[str, Any]]:
+    """Give the virtual hosts of a tenant whose Secret has these, beside one that has passwords alone."""
+    view, said = View(), secret("lab-a", passwords)
+    if claims is not None:
+        raw = claims.encode() if isinstance(claims, str) else claims
+        said["data"]["claims"] = base64.b64encode(raw).decode()
+    view.namespaces.replace([namespace("lab-a"), namespace("lab-b")])
+    view.services.replace([])
+    view.slices.replace([])
+    view.secrets.replace([said, secret("lab-b", htpasswd("bob"))])
+    found = json.loads(routes_json(view.tenants(frozenset({"dev"})), Site("files.test", 443)))
+    assert isinstance(found["resources"][0]["virtual_hosts"], list)
+    return list(found["resources"][0]["virtual_hosts"])
+
+
+def test_claims_are_their_tenants_alone() -> None:
+    """Each origin of the tenant says them beside its passwords; another tenant's says nothing of them."""
+    mine, others = hosts(htpasswd("alice"), GROUPS)
+
+    assert set(mine["typed_per_filter_config"]) == {BASIC_AUTH, RBAC}
+    assert '"exact": "team"' in json.dumps(mine)
+    assert set(others["typed_per_filter_config"]) == {BASIC_AUTH}
+
+
+def test_claims_need_no_passwords() -> None:
+    """A tenant may admit an issuer's people alone: the filter's own user is nobody."""
+    mine, _ = hosts("", GROUPS)
+
+    assert set(mine["typed_per_filter_config"]) == {RBAC}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"groups": []}',
+        '{"groups": "team"}',
+        '{"groups": [1]}',
+        '{"groups": [""]}',
+        '{"groups": ["a\\n"]}',
+        '{"": ["a"]}',
+        '{"groups": ["' + "a" * 257 + '"]}',
+        json.dumps({"groups": ["a"] * (MOST_VALUES + 1)}),
+        json.dumps({f"c{number}": ["a"] for number in range(MOST_CLAIMS + 1)}),
+        b"\xff",
+    ],
+)
+def test_odd_claims_are_nobodys(claims: str | bytes) -> None:
+    """What the program would not have written lets nobody in, passwords included, and every other tenant's people."""
+    assert [host["name"] for host in hosts(htpasswd("alice"), claims)] == ["lab-b"]
+
+
+def test_nobody_is_nobody() -> None:
+    """A Secret with neither is worth nothing."""
+    assert [host["name"] for host in hosts("", None)] == ["lab-b"]
+
+
+def test_an_address_counts_where_it_is_proven() -> None:
+    """Only `email` asks for the issuer's word that it was proven."""
+    mine, _ = hosts("", '{"email": ["alice@example.com"]}')
+    other, _ = hosts("", GROUPS)
+
+    assert "email_verified" in json.dumps(mine)
+    assert "email_verified" not in json.dumps(other)
+    assert read_claims('{"b": ["y", "z"], "a": ["x"]}') == (("a", ("x",)), ("b", ("y", "z")))
