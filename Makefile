@@ -11,7 +11,7 @@ VENV := .venv/bin
 
 STACK ?= local
 
-.PHONY: help up down preview ssh-config status stop start restart logs doctor walls walls-probe password images policy init lock check test e2e golden toolchain clean bench
+.PHONY: help up down preview ssh-config status stop start restart logs urls browse doctor walls walls-probe password images policy init lock check test e2e golden toolchain clean bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -38,6 +38,12 @@ ssh-config: init ## print the ssh_config of the stack's units (UNIT=trainer.lab-
 
 password: init ## print the password of a tenant's user for its pages: make password TENANT=lab-a (USER=alice: of several)
 	@$(VENV)/python -m tools.password "$(TENANT)" --stack $(STACK) $(if $(filter command line,$(origin USER)),--user "$(USER)")
+
+urls: init ## print every page of a stack: indexes, storages, ports of units (TENANT=lab-a: its own; JSON=1: for programs)
+	@$(VENV)/python -m tools.urls --stack $(STACK) $(if $(TENANT),--tenant "$(TENANT)") $(if $(JSON),--json)
+
+browse: init ## let a browser of this machine reach the local stack's pages, until Ctrl-C
+	@$(VENV)/python -m tools.browse
 
 status: init ## what each unit and storage of a stack does, whether a login works, and why not (JSON=1: for programs)
 	@$(VENV)/python -m tools.status --stack $(STACK) $(if $(JSON),--json)

@@ -57,7 +57,8 @@ PATIENCE_SECONDS = 300.0
 
 def rows(parts: set[str], rounds: int) -> Iterator[Row]:
     """Measure *parts*, of all but previews, and yield the report's rows; the rig is removed at the end."""
-    images.build(*local.IMAGES)  # what the first use builds is no part of any figure
+    # what the first use builds is no part of any figure
+    images.build(*local.IMAGES, *local.named(local.template(SOURCE)))
     rig = Rig(RIG)
     with TemporaryDirectory(prefix="gpu-runtime-bench-") as scratch, _gone_at_the_end(rig):
         yield from _rig_rows(rig, rounds if "rig" in parts else 1)
@@ -121,7 +122,7 @@ def _bundle(client: Client) -> str:
 
 
 def _patiently(holds: Callable[[], bool], what: str) -> None:
-    done: Future[list[str]] = Future()
+    done: Future[local.Made] = Future()
     _until(holds, done, what)
 
 
@@ -179,7 +180,7 @@ def _late_login(workspace: Workspace, rig: Rig, template: configs.Config, number
     return seconds, moments.words
 
 
-def _until(holds: Callable[[], bool], up: "Future[list[str]]", what: str) -> None:
+def _until(holds: Callable[[], bool], up: "Future[local.Made]", what: str) -> None:
     """Look until *what* is there; an `up` that failed ends it. Raises ToolError after PATIENCE_SECONDS."""
     began = said = time.monotonic()
     while not holds():

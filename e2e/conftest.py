@@ -29,6 +29,7 @@ ORDER = (
     "test_unit_life",
     "test_two_stacks",
     "test_main_job",
+    "test_pages",
     "test_gate",
     "test_tier",
     "test_down",

@@ -45,8 +45,8 @@ class World:
             self.cluster._client._client.close()
 
     def up(self) -> list[str]:
-        """Do what `make up` does."""
-        return local.up(self.workspace, self.rig)
+        """Do what `make up` does; give the aliases of the units that a login reaches."""
+        return local.up(self.workspace, self.rig).aliases
 
     def engine(self, folder: Path = REPOSITORY, **environment: str) -> Engine:
         """Give the CLI, as an operator without make would run it."""

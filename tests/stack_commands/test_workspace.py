@@ -19,6 +19,7 @@ from tools.rig import Network
 from tools.rig.rig import Status
 from tools.shell import ToolError
 from tools.stack import local
+from tools.stack.overlay import overlay
 from tools.stack.workspace import Workspace
 
 LOCAL = next(file for file in FILES if file.stem == "Pulumi.local")
@@ -49,7 +50,7 @@ def filled(workspace: Workspace) -> dict[str, Any]:
 def overlaid(said: Any, key: str = "ssh-ed25519 AAAA demo") -> dict[str, Any]:
     """Fill in a stack file."""
     rig: Any = FakeRig()
-    return local.overlay(said, rig, {name: image(name) for name in IMAGES}, key)
+    return overlay(said, rig, {name: image(name) for name in IMAGES}, key)
 
 
 def test_what_up_writes_is_a_stack(workspace: Workspace) -> None:

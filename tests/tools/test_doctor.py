@@ -264,8 +264,8 @@ def test_a_flavor_that_no_unit_uses_only_warns() -> None:
 
 def platform(**service: Any) -> Stack:
     """Give a stack with another entrance."""
-    ssh = raw(next(file for file in FILES if file.stem == "Pulumi.local"))["platform"]["ssh"]
-    return stack(platform={"ssh": {**ssh, "service": service}})
+    said = raw(next(file for file in FILES if file.stem == "Pulumi.local"))["platform"]
+    return stack(platform={**said, "ssh": {**said["ssh"], "service": service}})
 
 
 def free(_port: int) -> str | None:
@@ -300,9 +300,9 @@ def test_a_node_port_must_be_free_or_ours() -> None:
 
 def test_servers_elsewhere_need_no_way_in() -> None:
     """A stack whose tunnel servers are elsewhere makes no entrance."""
-    ssh = raw(next(file for file in FILES if file.stem == "Pulumi.local"))["platform"]["ssh"]
+    given = raw(next(file for file in FILES if file.stem == "Pulumi.local"))["platform"]
     server = {"address": "203.0.114.7", "name": "frps.example.com", "ca": Authority(SECRET, 0, "away").certificate}
-    said = {"platform": {"ssh": {**ssh, "server": server}}, "serverToken": SECRET}
+    said = {"platform": {**given, "ssh": {**given["ssh"], "server": server}}, "serverToken": SECRET}
     away = stack(**said)
 
     assert "elsewhere" in only(entrance(away, facts(), free))[1]
@@ -324,7 +324,8 @@ def test_rights_are_those_of_the_stacks_own_objects() -> None:
     assert wanted[Right("apps", "deployments", "watch")] == {"gpu-runtime", "lab-a"}
     assert wanted[Right("networking.k8s.io", "networkpolicies", "patch")] > {"gpu-runtime", "lab-a"}
     assert wanted[Right("", "namespaces", "create")] == wanted[Right("", "persistentvolumeclaims", "list")] == set()
-    assert not {right.resource for right in wanted} & {"nodes", "roles", "*"}
+    assert wanted[Right("rbac.authorization.k8s.io", "roles", "create")] == {"gpu-runtime-access"}
+    assert not {right.resource for right in wanted} & {"nodes", "*"}
 
 
 def test_who_gives_a_right_must_have_it() -> None:
@@ -368,7 +369,7 @@ def test_what_is_missing_is_named() -> None:
     few = [right for right in wanted if right.resource != "secrets"]
 
     status, said = only(rights(stack(), deployer(*few)))
-    assert (status, "create secrets in gpu-runtime, create secrets in lab-a" in said) == ("FAIL", True)
+    assert (status, "create secrets in gpu-runtime, create secrets in gpu-runtime-access" in said) == ("FAIL", True)
     assert only(rights(stack(), deployer()))[1].count(",") == 5
     for resource, verb in (("pods/log", "get"), ("pods", "patch")):
         most = (right for right in wanted if (right.resource, right.verb) != (resource, verb))

@@ -38,6 +38,19 @@ gate -> API server: by address TCP 443
 gate -> API server: by address TCP 6443
 gate -> API server: its Service TCP 443
 """
+PROXY = """
+outside -> pod: proxy TCP 8080
+outside -> pod: proxy TCP 8443
+outside -> node: node port of gpu-runtime/proxy TCP 31443
+proxy -> pod: browser of another tenant TCP 5000
+proxy -> service: browser of another tenant TCP 5000
+proxy -> pod: unit of another tenant TCP 8888
+proxy -> API server: by address TCP 443
+proxy -> API server: by address TCP 6443
+proxy -> API server: its Service TCP 443
+proxy -> site: 10.128.255.252/30 TCP 443
+proxy -> site: 10.128.255.254/32 TCP 443
+"""
 NODE_OF_THE_API_SERVER = {"gate -> site: 10.128.255.252/30 TCP 443", "gate -> site: 10.128.255.254/32 TCP 443"}
 """The rig's API server answers at its node, which is also a range of the cluster."""
 DNS = ("its pods UDP 53", "its pods TCP 53", "its Service UDP 53", "its Service TCP 53")
@@ -66,7 +79,7 @@ def test_what_is_open_in_the_local_stack() -> None:
     """Of all that a pod might try, this is open, and nothing else."""
     places = [f"internet: IPv{version} {port}" for version in (4, 6) for port in EVERY_PORT]
     internet = [f"{who} -> {place}" for who in ("prepare", "probe", "unit") for place in places]
-    expected = {*PLATFORM.format(port=31337).split("\n"), *RESOLVE.split("\n"), *internet} - {""}
+    expected = {*PLATFORM.format(port=31337).split("\n"), *PROXY.split("\n"), *RESOLVE.split("\n"), *internet} - {""}
     expected |= NODE_OF_THE_API_SERVER
 
     assert set(lines(table(cells(LOCAL)))) == expected
@@ -200,7 +213,7 @@ def test_the_local_stack_is_the_file_that_people_edit(tmp_path: Path, monkeypatc
 
     edited.write_text(source.replace("blockedCidrs: []", "blockedCidrs: [52.0.0.0/24]"))
     assert "52.0.0.0/24" in stacks.stack_of("local").egress.site
-    edited.write_text(source.replace("image: python\n          env", "image: workspace\n          env"))
+    edited.write_text(source.replace("image: python\n          command", "image: workspace\n          command"))
     assert stacks.stack_of("local").units["trainer.lab-a"].image.startswith("localhost/gpu-runtime/workspace@")
     edited.write_text(source.replace("blockedCidrs: []", "blockedCidrs: [banana]"))
     with pytest.raises(ToolError, match="banana"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tools.rig import Rig
 from tools.shell import ToolError, command, say
-from tools.stack import local
+from tools.stack import local, pages
 from tools.stack.client import handouts, write_client_files
 from tools.stack.engine import PACK, REPOSITORY, Engine
 from tools.stack.workspace import LOCAL, Workspace
@@ -25,7 +25,9 @@ def _local(arguments: argparse.Namespace) -> int:
     workspace, rig = Workspace(), Rig(LOCAL)
     match arguments.command:
         case "up":
-            _say_how_to_log_in(workspace, local.up(workspace, rig))
+            made = local.up(workspace, rig)
+            _say_how_to_look(workspace, made, str(rig.node_ip))
+            _say_how_to_log_in(workspace, made.aliases)
         case "down":
             local.down(workspace, rig, keep_rig=os.environ.get("KEEP") == "1")
         case "preview":
@@ -36,6 +38,13 @@ def _local(arguments: argparse.Namespace) -> int:
             write_client_files(workspace, workspace.engine().outputs())
             print(workspace.ssh_config.read_text(), end="")
     return 0
+
+
+def _say_how_to_look(workspace: Workspace, made: local.Made, node: str) -> None:
+    """Say where pages are, with a line that works when pasted."""
+    if invited := pages.invitation(workspace, made.stack, made.outputs, node):
+        words, look = invited
+        say(f"\n{words}\n{look}")
 
 
 def _say_how_to_log_in(workspace: Workspace, aliases: list[str]) -> None:

@@ -19,10 +19,12 @@ DENIED_SECONDS = 10
 
 
 def write_client_files(workspace: Workspace, outputs: dict[str, Any]) -> list[str]:
-    """Write ssh_config and known_hosts for every unit with SSH; give the aliases in order."""
+    """Write ssh_config and known_hosts for every unit with SSH, and whom browsers trust; give the aliases in order."""
     accesses = [_access(alias, unit) for alias, unit in outputs.get("units", {}).items() if "host" in unit]
     replace(workspace.known_hosts, "".join(f"{access.known_hosts}\n" for access in accesses))
     replace(workspace.ssh_config, "\n".join(_stanza(workspace, access) for access in accesses))
+    if authority := outputs.get("browser", {}).get("ca"):
+        replace(workspace.browser_ca, authority)
     return [access.alias for access in accesses]
 
 

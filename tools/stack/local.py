@@ -1,13 +1,11 @@
 """The stack on a rig: everything from an empty machine to a login, and back to an empty machine."""
 
-import copy
 import os
 import shutil
 import time
 from contextlib import suppress
-from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 from typing_extensions import override
@@ -17,6 +15,7 @@ from tools.rig import Rig
 from tools.shell import ToolError, say
 from tools.stack.client import wait_for_login, write_client_files
 from tools.stack.engine import PACK, Engine
+from tools.stack.overlay import overlay, table
 from tools.stack.workspace import Config, Workspace, replace
 
 if TYPE_CHECKING:
@@ -29,8 +28,17 @@ IMAGES = ("bundle", "entrance", "frp", "gate", "prepare", "probe", "python", "tu
 """What the local stack runs."""
 
 
-def up(workspace: Workspace, rig: Rig) -> list[str]:
-    """Make or update everything; give the aliases of the units that a login reaches.
+class Made(NamedTuple):
+    """What `up` has made."""
+
+    aliases: list[str]
+    """Of the units that a login reaches."""
+    stack: "Stack"
+    outputs: dict[str, Any]
+
+
+def up(workspace: Workspace, rig: Rig) -> Made:
+    """Make or update everything.
 
     Raises ToolError when a step fails; what the earlier ones made stays, and the next run goes on from there.
     """
@@ -42,12 +50,13 @@ def up(workspace: Workspace, rig: Rig) -> list[str]:
         _write_what_is_there(workspace)
         raise
     stack = _prove(workspace)
-    made = write_client_files(workspace, workspace.engine().outputs())
+    outputs = workspace.engine().outputs()
+    made = write_client_files(workspace, outputs)
     aliases = [alias for alias in made if stack.units[alias].spec.running]
     for alias in aliases:
         say(f"login to {alias} works ({wait_for_login(workspace, alias):.1f} s)")
     say(f"up in {time.monotonic() - started:.0f} s")
-    return aliases
+    return Made(aliases, stack, outputs)
 
 
 def _write_what_is_there(workspace: Workspace) -> None:
@@ -81,17 +90,17 @@ def make_ready(workspace: Workspace, rig: Rig) -> None:
 
 def named(said: Config) -> list[str]:
     """Name the images of ours, beside `IMAGES`, that a stack file needs: ``image: workspace``, ``browser: true``."""
-    tenants = _table(said, "gpu-runtime:tenants")
-    wanted = [_table(table, name).get("image") for table in _tables(tenants, "units") for name in table]
-    if any(_table(table, name).get("browser") for table in _tables(tenants, "storages") for name in table):
+    tenants = table(said, "gpu-runtime:tenants")
+    wanted = [table(units, name).get("image") for units in _tables(tenants, "units") for name in units]
+    if any(table(storages, name).get("browser") for storages in _tables(tenants, "storages") for name in storages):
         wanted.append("dufs")
-    if _table(said, "gpu-runtime:platform").get("browser"):
+    if table(said, "gpu-runtime:platform").get("browser"):
         wanted += ["proxy", "routes"]
     return sorted(name for name in images.NAMES if name in wanted and name not in IMAGES)
 
 
 def _tables(tenants: Config, key: str) -> list[Config]:
-    return [_table(_table(tenants, tenant), key) for tenant in tenants]
+    return [table(table(tenants, tenant), key) for tenant in tenants]
 
 
 def write_stack(workspace: Workspace, rig: Rig, images_there: dict[str, str]) -> None:
@@ -211,49 +220,3 @@ def _destroy(workspace: Workspace) -> None:
         raise ToolError("the stack is not destroyed: pulumi says why above")
     for claim in retained:
         say(f"retained: claim {claim}, with its namespace")
-
-
-def overlay(said: Config, rig: Rig, images_there: dict[str, str], public_key: str) -> Config:
-    """Fill in what only this machine knows: the rig, the images on it, the demo key beside each unit's own keys.
-
-    What is of another shape than a stack file's stays as it is, for the program to refuse with path and advice.
-    """
-    net = rig.network
-    filled = copy.deepcopy(said)
-    filled["gpu-runtime:cluster"] = {
-        "imageVolumes": True,
-        **_table(filled, "gpu-runtime:cluster"),
-        "context": f"rig-{rig.name}",
-        "kubeconfig": os.fspath(rig.kubeconfig),
-        "apiServerCidrs": _families(ip_network(rig.node_ip)),
-        "podCidrs": _families(net.pods, net.pods6),
-        "serviceCidrs": _families(net.services, net.services6),
-        "nodeCidrs": _families(net.nodes, net.nodes6),
-    }
-    filled["gpu-runtime:images"] = {**images_there, **_table(filled, "gpu-runtime:images")}
-    connect = _table(_table(_table(filled, "gpu-runtime:platform"), "ssh"), "connect")
-    if connect.get("host") == "localhost":
-        connect["host"] = str(rig.node_ip)
-    for ssh in _logins(filled):
-        keys = ssh.setdefault("authorizedKeys", [])
-        if isinstance(keys, list) and public_key not in keys:
-            keys.append(public_key)
-    return {key: filled[key] for key in sorted(filled)}
-
-
-def _families(*ranges: object) -> list[str]:
-    """Write a range of each family that the rig has."""
-    return [str(one) for one in ranges if one is not None]
-
-
-def _logins(config: Config) -> list[dict[str, Any]]:
-    """Give the ``ssh`` block of each unit that has one."""
-    tenants = _table(config, "gpu-runtime:tenants")
-    tables = [_table(_table(tenants, tenant), "units") for tenant in tenants]
-    blocks = [_table(units, name).get("ssh") for units in tables for name in units]
-    return [block for block in blocks if isinstance(block, dict)]
-
-
-def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:
-    found = parent.get(key)
-    return found if isinstance(found, dict) else {}

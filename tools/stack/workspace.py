@@ -55,6 +55,11 @@ class Workspace:
         return self.folder / "known_hosts"
 
     @property
+    def browser_ca(self) -> Path:
+        """Give the file with the authority that browsers must trust, where the stack has one of its own."""
+        return self.folder / "browser-ca.pem"
+
+    @property
     def cluster_id(self) -> Path:
         """Give the file that names the cluster which the state was written for."""
         return self.folder / "cluster"

@@ -7,7 +7,8 @@ from typing_extensions import override
 from stacks.resolve import Stack
 from tools.rig import Rig
 from tools.rig.network import Network
-from tools.stack.local import IMAGES, named, overlay, template
+from tools.stack.local import IMAGES, named, template
+from tools.stack.overlay import overlay
 from tools.stack.reading import read_stack, stack_from
 from tools.stack.workspace import LOCAL, Workspace
 
