@@ -4,13 +4,14 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 
 from bench import live, preview, tunnel
 from bench.figures import Row, table
 from tools.shell import command, say
 
-PARTS = ("preview", "tunnel", "rig", "second-up", "login", "traffic")
+PARTS = ("preview", "tunnel", "proxy", "routes", "rig", "second-up", "login", "traffic")
 SIZES = (10, 30, 100, 300)
 ROUNDS = 3
 """Enough for a median; a whole run takes half an hour on two cores."""
@@ -29,10 +30,21 @@ def main() -> None:
             rows += preview.rows(arguments.units, arguments.rounds)
         if "tunnel" in parts:
             rows += tunnel.rows(arguments.rounds)
-        if parts - {"preview", "tunnel"}:
+        if parts & {"proxy", "routes"}:
+            rows += _web_rows(parts, arguments.rounds)
+        if parts - {"preview", "tunnel", "proxy", "routes"}:
             rows += live.rows(parts, arguments.rounds)
     say(f"bench: {time.monotonic() - started:.0f} s, {arguments.rounds} rounds, the variants of a round in turns")
     print(table(rows))
+
+
+def _web_rows(parts: set[str], rounds: int) -> Iterator[Row]:
+    from bench import web  # noqa: PLC0415 - it takes the tests' own means along, which the others need not wait for
+
+    if "proxy" in parts:
+        yield from web.proxy_rows(rounds)
+    if "routes" in parts:
+        yield from web.route_rows(rounds)
 
 
 def _parser() -> argparse.ArgumentParser:

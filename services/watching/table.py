@@ -35,8 +35,12 @@ class Table(Generic[KnownT]):
         now = None if what == "DELETED" else known
         if before.get(key) == now:
             return
-        others = {other: value for other, value in before.items() if other != key}
-        self.known = others if now is None else {**others, key: now}
+        changed = dict(before)
+        if now is None:
+            del changed[key]
+        else:
+            changed[key] = now
+        self.known = changed
 
     def _entry(self, thing: Mapping[str, Any]) -> tuple[Key, KnownT | None]:
         """Read an object; what is being deleted counts as gone."""

@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -96,12 +97,16 @@ class Store:
                 if version < self.compacted:
                     yield {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}
                     return
-                for at, where, what, thing in self.changes:
-                    if at > version and where == path and selects(selector, thing["metadata"]):
+                for _, where, what, thing in self.changes[bisect_right(self.changes, version, key=_version) :]:
+                    if where == path and selects(selector, thing["metadata"]):
                         yield {"type": what, "object": thing}
                 version = self.version
                 yield {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
                 self.changed.wait(BOOKMARK_SECONDS)
+
+
+def _version(change: tuple[int, str, str, Json]) -> int:
+    return change[0]
 
 
 def selects(selector: str, meta: Json) -> bool:
