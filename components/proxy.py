@@ -13,8 +13,9 @@ from components.bundle import mount
 from components.derive import fingerprint
 from components.dns import DnsSpec
 from components.entry import entry_service, spread
-from components.flows import Admitted, ApiServers, Flow, proxy_flows
+from components.flows import PROXY, Admitted, ApiServers, Flow, proxy_flows
 from components.kube import metadata, register
+from components.metrics import MetricsSpec, metrics_flows
 from components.model import Manifest, bytes_of, requirements
 from components.oidc_flows import issuer_flows
 from components.proxy_config import ADMIN_SOCKET, TLS_DIR, envoy_json, sds_json
@@ -64,6 +65,7 @@ class Proxy:
     """Where the proxy finds an issuer, if there is one; else it asks nobody."""
     alone: bool = False
     """True: the stack has no tunnel servers, so that the platform's namespace is the proxy's to make."""
+    metrics: MetricsSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def rows_of_proxy(proxy: Proxy) -> list[Flow]:
     admitted = Admitted(proxy.routes.owners[1:], proxy.spec.ports)
     issuer = proxy.spec.oidc
     asked = issuer_flows(proxy.dns, issuer.cidrs, sorted({port for _, port in issuer.servers})) if issuer else []
-    return [*proxy_flows(proxy.spec.service.source_ranges, proxy.api, admitted), *asked, *proxy.shown]
+    read = metrics_flows(proxy.metrics, PROXY, names.PROXY_HEALTH_PORT)
+    return [*proxy_flows(proxy.spec.service.source_ranges, proxy.api, admitted), *asked, *proxy.shown, *read]
 
 
 def _labels(proxy: Proxy) -> names.Labels:

@@ -13,10 +13,11 @@ from components.dns import DnsSpec
 from components.entrance import CONFIG_FILE, SERVERS_FILE, servers_json
 from components.entrance_config import LimitsSpec, haproxy_cfg
 from components.entry import Drain, ServiceSpec, entry_service
-from components.flows import ApiServers, Flow, platform_flows
+from components.flows import GATE, ApiServers, Flow, platform_flows
 from components.frp_config import frps_toml
 from components.frps_pod import FRPS, server_manifests
 from components.kube import metadata, register
+from components.metrics import MetricsSpec, metrics_flows
 from components.model import Host, Manifest, Model, Port
 from components.roll import say_roll
 from components.tunnel_server import ServerSpec
@@ -89,6 +90,7 @@ class Tunnel:
     api: ApiServers
     admits: tuple[str, ...] = ()
     """Owners of further stacks whose units may announce their hosts here."""
+    metrics: MetricsSpec | None = None
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:
@@ -140,7 +142,8 @@ def _config(tunnel: Tunnel) -> Manifest:
 
 def rows_of_tunnel(tunnel: Tunnel) -> list[Flow]:
     """Give the platform's rows of the table of flows."""
-    return platform_flows(tunnel.spec.service.source_ranges, tunnel.dns, tunnel.api)
+    read = metrics_flows(tunnel.metrics, GATE, names.GATE_METRICS_PORT)
+    return [*platform_flows(tunnel.spec.service.source_ranges, tunnel.dns, tunnel.api), *read]
 
 
 def _walls(tunnel: Tunnel) -> dict[str, Manifest]:

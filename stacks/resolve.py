@@ -63,7 +63,8 @@ class Stack:
         if config.platform is None or config.ssh.server:
             return None
         tier = TierImages(**{name: images[name] for name in ("entrance", "frp", "gate")})
-        return Tunnel(config.ssh, self.owner, tier, config.cluster.dns, self._api_servers, config.platform.admits)
+        platform, dns = config.platform, config.cluster.dns
+        return Tunnel(config.ssh, self.owner, tier, dns, self._api_servers, platform.admits, platform.metrics)
 
     @property
     def _api_servers(self) -> ApiServers:
@@ -78,8 +79,8 @@ class Stack:
         spec, owners = config.platform.browser, (self.owner, *config.platform.admits)
         routes = Routes(images["routes"], owners, spec.host, spec.port)
         shown = tuple(row for unit in self.units.values() for row in rows_of_unit(unit) if row.source == PROXY)
-        dns, alone = config.cluster.dns, self.tunnel is None
-        return Proxy(spec, self.owner, images["proxy"], routes, self._api_servers, shown, dns, alone=alone)
+        dns, alone, metrics = config.cluster.dns, self.tunnel is None, config.platform.metrics
+        return Proxy(spec, self.owner, images["proxy"], routes, self._api_servers, shown, dns, alone, metrics)
 
     @property
     def servers(self) -> list[tuple[str, str, int]]:

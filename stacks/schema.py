@@ -12,6 +12,7 @@ from components.cluster import kubeconfig_path
 from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
+from components.metrics import MetricsSpec
 from components.model import Cidr, Host, Model, Name, PinnedImage, Port, SecretName
 from components.oidc_spec import WebClaims
 from components.proxy_spec import ProxySpec
@@ -76,6 +77,8 @@ class PlatformConfig(Model):
     """The proxy; None: storages have no browser, and no port is shown."""
     admits: tuple[Name, ...] = ()
     """Stacks of tenants alone, by name, whose units may use this tier."""
+    metrics: MetricsSpec | None = None
+    """Who may read the metrics of gate and proxy; None: nobody."""
 
 
 class Shown(Model):
