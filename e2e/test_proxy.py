@@ -9,6 +9,7 @@ import ssl
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
+@cache
 def signed(world: World, tenant: str = "lab-a") -> dict[str, str]:
     """Give the header of who knows the password of a tenant."""
     workspace, engine = world.workspace, world.workspace.engine()
@@ -51,10 +53,15 @@ def signed(world: World, tenant: str = "lab-a") -> dict[str, str]:
 
 
 def opened(world: World, host: str = STORAGE) -> http.client.HTTPConnection:
-    """Connect to the proxy's entrance, trusting the authority that the stack's outputs name."""
-    connection = http.client.HTTPSConnection(str(world.rig.node_ip), PORT, timeout=30)
-    context = ssl.create_default_context(cadata=world.workspace.engine().outputs()["browser"]["ca"])
-    plain = http.client.HTTPConnection(str(world.rig.node_ip), PORT, timeout=30)
+    """Connect to the proxy's entrance."""
+    return opened_at(world, host, PORT)
+
+
+def opened_at(world: World, host: str, port: int) -> http.client.HTTPConnection:
+    """Connect to the entrance at *port*, trusting the authority that `up` wrote down."""
+    connection = http.client.HTTPSConnection(str(world.rig.node_ip), port, timeout=30)
+    context = ssl.create_default_context(cafile=str(world.workspace.browser_ca))
+    plain = http.client.HTTPConnection(str(world.rig.node_ip), port, timeout=30)
     plain.connect()
     connection.sock = context.wrap_socket(plain.sock, server_hostname=host)
     return connection

@@ -68,11 +68,11 @@ def _ask(port: int, method: str, path: str, said: Any = None) -> Any:
 
 
 @contextmanager
-def chromium(folder: Path, host: str, port: int) -> Iterator[Chromium]:
-    """Run a browser for which *host*, and all below it, is *port* of this machine; every other name leads nowhere."""
+def chromium(folder: Path, host: str, port: int, address: str = "127.0.0.1") -> Iterator[Chromium]:
+    """Run a browser for which *host*, and all below it, is *port* of *address*; every other name leads nowhere."""
     ensure_debian("chromium", "chromium-driver")
     driver = free_port()
-    rules = f"MAP {host} 127.0.0.1:{port}, MAP *.{host} 127.0.0.1:{port}, MAP * ~NOTFOUND"
+    rules = f"MAP {host} {address}:{port}, MAP *.{host} {address}:{port}, MAP * ~NOTFOUND"
     arguments = [*QUIET, f"--host-resolver-rules={rules}", f"--user-data-dir={folder}"]
     options = {"goog:chromeOptions": {"args": arguments}, "acceptInsecureCerts": True}
     with subprocess.Popen(["chromedriver", f"--port={driver}"], stdout=subprocess.DEVNULL) as process:
