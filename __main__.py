@@ -31,9 +31,9 @@ def main() -> None:
     within = pulumi.ResourceOptions(provider=ownership.provider(stack.config.cluster))
     tenants = {name: Tenant(spec, within) for name, spec in stack.tenants.items()}
     secrets = {alias: keys.unit(unit, keys.host_key(unit)) for alias, unit in stack.units.items()}
-    logins = {a: credentials(u, secrets[a], _after(within, tenants[u.tenant])) for a, u in stack.units.items()}
     told, rolled = ownership.hooks(stack)
-    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values(), rolled)] if stack.tunnel else []
+    logins = {a: credentials(u, secrets[a], _after(within, tenants[u.tenant]), told) for a, u in stack.units.items()}
+    tier = [TunnelTier(stack.tunnel, keys.tunnel(), within, logins.values(), rolled, told)] if stack.tunnel else []
     front = [AccessProxy(p, keys.proxy(p), _after(within, *tier)) for p in (stack.proxy,) if p]
     for access in stack.access.values():
         TenantAccess(access, keys.passwords(access), _after(within, tenants[access.tenant], *front))

@@ -10,6 +10,7 @@ from components.arrival import MADE_AT_ONCE, Arriving, note_changes
 from components.bundle import Bundle
 from components.flavor import Flavor
 from components.flows import OWN_TUNNEL, Flow, Tunnel, unit_flows
+from components.keys_now import told_by
 from components.kube import SKIP_AWAIT, metadata, register
 from components.landing import keys_data
 from components.model import Manifest
@@ -213,8 +214,8 @@ class GPUUnit(pulumi.ComponentResource):
     ) -> None:
         """Make the unit.
 
-        *keys_hook* (see keys_now) makes new keys take effect at once; *registered* are objects of it, by role, that
-        were made before it (see credentials).
+        *keys_hook* (see keys_now) makes new keys take effect at once, its own as well; *registered* are objects of it,
+        by role, that were made before it (see credentials).
         """
         super().__init__(names.component_type("GPUUnit"), unit.alias, {"namespace": unit.namespace}, opts)
         wait = unit.spec.timeout
@@ -224,11 +225,8 @@ class GPUUnit(pulumi.ComponentResource):
             ),
             custom_timeouts=pulumi.CustomTimeouts(create=wait, update=wait, delete=wait),
         )
-        beside = {}
-        if keys_hook:
-            told = pulumi.ResourceHookBinding(after_create=[keys_hook], after_update=[keys_hook])
-            beside["keys"] = pulumi.ResourceOptions(hooks=told)
-        deployment = self._register(unit, secrets, beside, guarded, registered or {})
+        told = told_by(keys_hook, "keys", "host-key", "tunnel")
+        deployment = self._register(unit, secrets, told, guarded, registered or {})
         place = Place(unit.namespace, unit.name)
         self.arriving = Arriving(unit.alias, place, seconds(wait), unit.spec.must_run, self, deployment)
         self.host = unit.host

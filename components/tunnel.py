@@ -16,6 +16,7 @@ from components.entry import Drain, ServiceSpec, entry_service
 from components.flows import GATE, ApiServers, Flow, platform_flows
 from components.frp_config import frps_toml
 from components.frps_pod import FRPS, server_manifests
+from components.keys_now import told_by
 from components.kube import metadata, register
 from components.metrics import MetricsSpec, metrics_flows
 from components.model import Host, Manifest, Model, Port
@@ -180,10 +181,12 @@ class TunnelTier(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
         credentials: Iterable[Mapping[str, pulumi.Resource]] = (),
         rolled: pulumi.ResourceHook | None = None,
+        told: pulumi.ResourceHook | None = None,
     ) -> None:
         """Make the tier; *credentials* are the units', which must have the new ones before a server demands them.
 
-        *rolled* waits for a server that was changed; None where there is no cluster to ask.
+        *rolled* waits for a server that was changed, and *told* (see keys_now) has the gate know a new key before the
+        first server rolls, to which units prove themselves by it; None where there is no cluster to ask.
         """
         inputs = {"namespace": names.PLATFORM_NAMESPACE}
         super().__init__(names.component_type("TunnelTier"), "tunnel", inputs, opts)
@@ -192,7 +195,7 @@ class TunnelTier(pulumi.ComponentResource):
         made = list(namespace.values())
         servers = {name: manifests.pop(name) for name, _, _ in tunnel.servers}
         asked = {"gate": manifests.pop("gate")}
-        made += register("tunnel", manifests, parent=self, after=made).values()
+        made += register("tunnel", manifests, parent=self, after=made, options=told_by(told, "gate-secret")).values()
         hooks = pulumi.ResourceHookBinding(before_update=[say_roll()], after_update=[rolled] if rolled else None)
         after = [*made, *(one for unit in credentials for one in unit.values())]
         last = self._one_by_one(servers, start_seconds(tunnel.spec), hooks, after)

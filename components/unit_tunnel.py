@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import pulumi
 
 from components.gpu_unit import Unit, UnitSecrets, unit_manifests
+from components.keys_now import told_by
 from components.kube import register
 from components.ssh_client import Access
 
@@ -17,13 +18,16 @@ def tunnel_json(unit: Unit, servers: Iterable[tuple[str, str, int]], server_name
     return json.dumps({**who, "serverName": server_name, "tcpMux": tcp_mux, "servers": listed}, indent=1)
 
 
-def credentials(unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions) -> dict[str, pulumi.CustomResource]:
+def credentials(
+    unit: Unit, secrets: UnitSecrets, opts: pulumi.ResourceOptions, told: pulumi.ResourceHook | None = None
+) -> dict[str, pulumi.CustomResource]:
     """Register what the unit's tunnel client logs in with, by role; nothing for a unit without SSH.
 
     Apart from the unit, which comes after the tunnel servers: they must not demand what no unit has got yet.
+    *told* (see keys_now) has the unit's pod take it up at once.
     """
     found = {role: made for role, made in unit_manifests(unit, secrets).items() if role == "tunnel"}
-    return register(unit.alias, found, opts=opts)
+    return register(unit.alias, found, options=told_by(told, "tunnel"), opts=opts)
 
 
 def ssh_access(unit: Unit, host_key: str) -> Access | None:

@@ -27,6 +27,7 @@ ORDER = (
     "test_prepare",
     "test_proxy",
     "test_unit_life",
+    "test_rotation",
     "test_two_stacks",
     "test_main_job",
     "test_pages",
