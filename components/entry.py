@@ -1,8 +1,8 @@
 """What the platform's entrances share: that of SSH and that of browsers, which have a Service each."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StrictBool, model_validator
 
 from components import names
 from components.kube import SKIP_AWAIT, metadata
@@ -13,14 +13,44 @@ LONGEST_DRAIN = 3600
 """Seconds: drains and upgrades of managed clusters wait for no pod longer than an hour."""
 
 
+INTERNAL = {
+    "service.beta.kubernetes.io/aws-load-balancer-scheme": "internal",
+    "service.beta.kubernetes.io/aws-load-balancer-internal": "true",
+    "networking.gke.io/load-balancer-type": "Internal",
+    "cloud.google.com/load-balancer-type": "Internal",
+    "service.beta.kubernetes.io/azure-load-balancer-internal": "true",
+    "service.beta.kubernetes.io/alibaba-cloud-loadbalancer-address-type": "intranet",
+    "service.beta.kubernetes.io/do-loadbalancer-network": "INTERNAL",
+    "service.beta.kubernetes.io/oci-load-balancer-internal": "true",
+    "service.beta.kubernetes.io/openstack-internal-load-balancer": "true",
+    "service.beta.kubernetes.io/scw-loadbalancer-private": "true",
+}
+"""How clouds are told that a load balancer is of the private network alone: each reads its own word and no other's.
+
+AWS (its controller, and the one in Kubernetes), Google (now, and before 1.17), Azure, Alibaba, DigitalOcean, Oracle,
+OpenStack, Scaleway.
+"""
+
+
 class ServiceSpec(Model):
     """One entrance; that of SSH is never shared with browsers."""
 
     type: Literal["LoadBalancer", "NodePort", "ClusterIP"] = "LoadBalancer"
+    internal: StrictBool = False
+    """True: a load balancer of the cloud's private network alone."""
     annotations: dict[str, str] = Field(default={})
     node_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     source_ranges: tuple[Cidr, ...] = ()
     external_traffic_policy: Literal["Local", "Cluster"] = "Local"
+
+    @model_validator(mode="after")
+    def _internal_is_of_load_balancers(self) -> Self:
+        if self.internal and self.type != "LoadBalancer":
+            msg = (
+                f"internal: true is for a load balancer, and the type is {self.type}; leave it out, or say LoadBalancer"
+            )
+            raise ValueError(msg)
+        return self
 
 
 def _drain(value: str) -> str:
@@ -52,7 +82,8 @@ def entry_service(
     if said.type == "LoadBalancer" and said.source_ranges:
         spec["loadBalancerSourceRanges"] = list(said.source_ranges)
     name = worn["app.kubernetes.io/instance"]
-    meta = metadata(name, names.PLATFORM_NAMESPACE, worn, {**SKIP_AWAIT, **said.annotations})
+    inside = INTERNAL if said.internal else {}
+    meta = metadata(name, names.PLATFORM_NAMESPACE, worn, {**SKIP_AWAIT, **inside, **said.annotations})
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 

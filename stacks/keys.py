@@ -83,7 +83,9 @@ class Keys:
     def handed_over(self) -> dict[str, Any]:
         """Give the public output that admitted stacks read (schema.HandedOver)."""
         ssh = self.stack.config.ssh.model_dump(
-            mode="json", by_alias=True, exclude={"server": True, "service": {"annotations", "source_ranges"}}
+            mode="json",
+            by_alias=True,
+            exclude={"server": True, "service": {"annotations", "internal", "source_ranges"}},
         )
         shown = self.stack.proxy
         said = {"oidc": True} if shown and shown.spec.oidc else {}

@@ -8,7 +8,7 @@ from components import names
 from components.bundle import Bundle
 from components.dns import DnsSpec
 from components.egress import Egress
-from components.entry import ServiceSpec
+from components.entry import INTERNAL, ServiceSpec
 from components.flows import ApiServers
 from components.gpu_storage import storage_manifests
 from components.prepare_spec import ImagePrepare
@@ -68,6 +68,23 @@ def test_source_ranges_close_the_entrance_twice() -> None:
 
     assert made["entrance"]["spec"]["loadBalancerSourceRanges"] == ["198.18.0.0/15"]
     assert made["frps-in-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
+
+
+def test_an_internal_entrance_is_said_in_the_words_of_each_cloud() -> None:
+    """It is asked for with every cloud's own annotation, and what the stack file says itself wins."""
+    own = {"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing", "example.com/mine": "x"}
+    service = ServiceSpec(internal=True, annotations=own)
+    made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS)
+    said = made["entrance"]["metadata"]["annotations"]
+
+    assert said.items() >= {**INTERNAL, **own}.items()
+
+
+def test_an_entrance_is_open_to_the_clouds_choice_by_default() -> None:
+    """Without `internal` nothing is said, so that no cloud is told what its operator did not ask for."""
+    said = tunnel_manifests(TUNNEL, SECRETS)["entrance"]["metadata"]["annotations"]
+
+    assert not set(said) & set(INTERNAL)
 
 
 def test_nobody_reaches_the_api_of_frps() -> None:
