@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -11,7 +13,16 @@ from lightkube import Client
 
 from components import names
 from components.cluster import UnreachableError
-from components.keys_now import ANNOTATION, Teller, change_of, digest, keys_hook
+from components.keys_now import (
+    ANNOTATION,
+    HOST_KEY_ANNOTATION,
+    TUNNEL_ANNOTATION,
+    Teller,
+    change_of,
+    digest,
+    keys_hook,
+    told_by,
+)
 from tests.components.test_cluster import client
 
 KEYS = {"authorized_keys": "ssh-ed25519 AAAA alice\n"}
@@ -27,6 +38,20 @@ def written(new: dict[str, str], old: dict[str, str] | None = None, unit: str = 
 
     before = None if old is None else inputs(old)
     return pulumi.ResourceHookArgs("urn", "id", f"{unit}.lab-a-keys", "type", inputs(new), before)
+
+
+def sealed(name: str, labels: names.Labels, new: str, old: str | None = None) -> pulumi.ResourceHookArgs:
+    """Give what the engine hands to the hook after it wrote a Secret: its files wrapped as a whole."""
+
+    def inputs(text: str) -> dict[str, Any]:
+        meta = {"name": name, "namespace": "lab-a", "labels": labels}
+        return {"metadata": meta, "stringData": pulumi.Output.secret({"file": text})}
+
+    return pulumi.ResourceHookArgs("urn", "id", name, "type", inputs(new), None if old is None else inputs(old))
+
+
+OF_UNIT = names.labels(owner="prod", component="unit", instance="trainer", tenant="lab-a")
+OF_GATE = names.labels(owner="prod", component="gate", instance="gate")
 
 
 def pod(name: str, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
@@ -61,17 +86,29 @@ class Server:
     def patched(self) -> dict[str, str]:
         """Give each patched pod's annotation."""
         return {
-            request.url.path.rpartition("/")[2]: json.loads(request.content)["metadata"]["annotations"][ANNOTATION]
+            request.url.path.rpartition("/")[2]: told
             for request in self.asked
             if request.method == "PATCH"
+            for told in json.loads(request.content)["metadata"]["annotations"].values()
         }
 
+    @property
+    def annotations(self) -> list[str]:
+        """Name the annotations that were written."""
+        said = (json.loads(request.content)["metadata"] for request in self.asked if request.method == "PATCH")
+        return [name for meta in said for name in meta["annotations"]]
 
-def tell(teller: Teller, *wrote: pulumi.ResourceHookArgs) -> None:
+
+Wrote = pulumi.ResourceHookArgs | Callable[[], pulumi.ResourceHookArgs]
+"""What the hook is handed; what is wrapped is made in the event loop, as the engine's own."""
+
+
+def tell(teller: Teller, *wrote: Wrote) -> None:
     """Call the hook for each, as the engine does: all at once."""
 
     async def call() -> None:
-        for result in await asyncio.gather(*(teller.hear(args) for args in wrote), return_exceptions=True):
+        handed = [one() if callable(one) else one for one in wrote]
+        for result in await asyncio.gather(*(teller.hear(args) for args in handed), return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
@@ -107,7 +144,54 @@ def test_unchanged_keys_ask_nothing() -> None:
     tell(Teller(server.connect), written(KEYS, KEYS))
 
     assert server.asked == []
-    assert change_of(written(KEYS, KEYS)) is None
+    assert asyncio.run(change_of(written(KEYS, KEYS))) is None
+
+
+@pytest.mark.parametrize(
+    ("secret", "labels", "annotation", "instance"),
+    [
+        ("unit-trainer-host-key", OF_UNIT, HOST_KEY_ANNOTATION, "trainer"),
+        ("unit-trainer-tunnel", OF_UNIT, TUNNEL_ANNOTATION, "trainer"),
+        ("gate", OF_GATE, ANNOTATION, "gate"),
+    ],
+)
+def test_of_a_secret_pods_are_told_too(secret: str, labels: names.Labels, annotation: str, instance: str) -> None:
+    """Host key, tunnel client's files and the gate's keys: each by an annotation that shows nothing of them."""
+    server = Server(pod("runs"))
+    tell(Teller(server.connect), partial(sealed, secret, labels, "new-secret", "old-secret"))
+
+    assert server.annotations == [annotation]
+    assert server.patched == {"runs": digest({"file": "new-secret"})}
+    assert f"instance={instance}" in server.asked[0].url.params["labelSelector"]
+    assert b"new-secret" not in server.asked[1].content
+
+
+def test_an_unchanged_secret_asks_nothing() -> None:
+    """What is wrapped is compared by what it wraps."""
+    server = Server(pod("runs"))
+    tell(Teller(server.connect), partial(sealed, "unit-trainer-host-key", OF_UNIT, "same", "same"))
+
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("secret", "labels", "said"),
+    [
+        ("unit-trainer-host-key", OF_UNIT, r"unit trainer\.lab-a: .* its host key changed"),
+        ("unit-trainer-tunnel", OF_UNIT, r"unit trainer\.lab-a: .* its tunnel's files changed"),
+        ("gate", OF_GATE, r"^gate: .* its keys changed"),
+    ],
+)
+def test_what_could_not_be_told_is_named(secret: str, labels: names.Labels, said: str) -> None:
+    """The warning says whose pod does not know what, and never the secret."""
+    with pytest.raises(RuntimeError, match=said) as refused:
+        tell(Teller(Server(pod("runs"), code=403).connect), partial(sealed, secret, labels, "new-secret"))
+    assert "new-secret" not in str(refused.value)
+
+
+def test_without_a_cluster_nobody_is_told() -> None:
+    """Offline there is no hook, and no object has one."""
+    assert told_by(None, "keys") == {}
 
 
 def test_no_pod_is_nothing_to_do() -> None:

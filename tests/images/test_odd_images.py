@@ -1,6 +1,7 @@
 """Images, users and volumes as they come: a login works in all of them, and says why where nothing can."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.containers import HOME, Client, Pod, Running, until
+from tests.images.containers import HOME, UID, Client, Pod, Running, until
 
 BUSYBOX = "/.gpu-runtime/bin/busybox"
 SLEEP = (BUSYBOX, "sleep", "600")
@@ -192,3 +193,23 @@ def test_login_names_at_the_limit(pod: Pod, keys: Path, name: str) -> None:
     pod.env["GPU_RUNTIME_SSH_USER"] = name
     with pod.main(*SLEEP) as running:
         assert Client(keys, running).ssh("id -un", user=name).stdout.strip() == name
+
+
+@pytest.mark.parametrize("pod", [0, UID], indirect=True)
+def test_a_new_host_key_is_shown_without_a_restart(pod: Pod, keys: Path, tmp_path: Path) -> None:
+    """Whoever pinned the new one comes in, by whichever uid the unit runs; the program and a session stay."""
+    (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:2222 {(keys / 'mallory.pub').read_text()}")
+    there = pod.path("host") / "ssh_host_ed25519_key"
+    new = ("-o", f"UserKnownHostsFile={tmp_path / 'known_hosts'}")
+    with pod.main(*SLEEP) as running:
+        client = Client(keys, running)
+        with client.kept("cat") as before:
+            assert client.ssh("true", options=new).returncode == 255
+            fresh = there.with_name("fresh")
+            shutil.copy(keys / "mallory", fresh)
+            fresh.chmod(0o444)
+            fresh.replace(there)
+            until(lambda: client.ssh("true", options=new).returncode == 0)
+            out, _ = before.communicate(b"still here", timeout=15)
+        assert out == b"still here"
+        assert running.namespaces.poll() is None
