@@ -8,6 +8,7 @@ from components.filling import tell
 from components.probe import Probe
 from components.process import begin
 from components.proxy import AccessProxy
+from components.restart import demand_clear
 from components.tenant import Tenant
 from components.tunnel import TunnelTier
 from components.unit_tunnel import credentials
@@ -23,6 +24,7 @@ def main() -> None:
     """Build the stack that the engine runs, or refuse it before anything is registered."""
     begin()
     stack = Stack(load(me := owner(pulumi.get_stack())), me)
+    demand_clear(stack.units)
     keys = Keys(stack)
     if found := judge(stack.manifests()):  # so that a bare `pulumi up` without the pack is refused as well
         raise pulumi.RunError("\n".join(("the stack breaks the law:", *(f"  - {v.text}" for v in found))))

@@ -4,7 +4,7 @@ The refusal is a resource hook of the program, so that a bare ``pulumi up`` has 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import pulumi
@@ -42,8 +42,27 @@ def _by_name(items: list[Manifest]) -> Manifest:
 
 def may_restart(alias: str, allowed: str) -> bool:
     """Say whether *allowed*, the value of ``RESTART``, names the unit ``<unit>.<tenant>`` or its bare name."""
-    wanted = {name.strip() for name in allowed.split(",")}
-    return bool(wanted & {"all", alias, alias.partition(".")[0]})
+    return bool(_names(allowed) & {"all", alias, _bare(alias)})
+
+
+def _names(allowed: str) -> set[str]:
+    return {name.strip() for name in allowed.split(",")}
+
+
+def _bare(alias: str) -> str:
+    return alias.partition(".")[0]
+
+
+def demand_clear(aliases: Iterable[str], allowed: str | None = None) -> None:
+    """Refuse bare names in *allowed*, by default the value of ``RESTART``, that several of *aliases* have.
+
+    Raises pulumi.RunError: nobody should end the work in a unit that they did not think of.
+    """
+    known = sorted(aliases)
+    for name in sorted(_names(os.environ.get(RESTART, "") if allowed is None else allowed)):
+        meant = [alias for alias in known if _bare(alias) == name]
+        if len(meant) > 1:
+            raise pulumi.RunError(f"{RESTART}={name} may mean {shortened(meant, MAX_FIELDS)}: say <unit>.<tenant>")
 
 
 def refusal(alias: str, old: Manifest, new: Manifest, allowed: str) -> str | None:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -78,16 +79,31 @@ def locked(path: Path, label: str) -> Iterator[None]:
 
 
 def command(main: Callable[[], int | None]) -> None:
-    """Run *main* as a program: a foreseeable failure and Ctrl-C end it with one sentence and an exit status."""
+    """Run *main* as a program: a foreseeable failure and Ctrl-C end it with one sentence and an exit status.
+
+    Whoever reads what it prints may stop reading (``| head -1``): then it has done what it should.
+    """
     signal.signal(signal.SIGTERM, _end)
     try:
-        sys.exit(main())
+        status = main()
+        sys.stdout.flush()
+        sys.exit(status)
     except (ToolError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _unread():
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still holds
+            sys.exit(0)
         say(f"error: {error}")
         sys.exit(1)
     except KeyboardInterrupt:
         say("interrupted; run it again")
         sys.exit(INTERRUPTED)
+
+
+def _unread() -> bool:
+    """Say whether nobody reads standard output any more."""
+    output = select.poll()
+    output.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in output.poll(0))
 
 
 def _end(*_: object) -> None:

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pulumi
 import pytest
 
-from components.restart import MAX_FIELDS, differences, may_restart, refusal
+from components.restart import MAX_FIELDS, demand_clear, differences, may_restart, refusal
 
 
 def deployment(**env: str) -> dict[str, Any]:
@@ -49,6 +50,26 @@ def test_a_unit_that_does_not_run_has_no_work_to_lose(before: int, after: int) -
 def test_restart_names_units(allowed: str, may: bool) -> None:  # noqa: FBT001
     """RESTART lists units by alias or bare name, or says all; part of a name is no name."""
     assert may_restart("trainer.lab-a", allowed) is may
+
+
+@pytest.mark.parametrize("allowed", ["trainer", "x, trainer"])
+def test_a_bare_name_of_several_units_is_refused(allowed: str) -> None:
+    """Nobody ends the work in a tenant's unit by naming another tenant's; the refusal says which there are."""
+    with pytest.raises(pulumi.RunError, match=r"RESTART=trainer may mean trainer\.lab-a, trainer\.lab-b: say"):
+        demand_clear(["trainer.lab-b", "other.lab-a", "trainer.lab-a"], allowed)
+
+
+@pytest.mark.parametrize("allowed", ["", "all", "trainer", "trainer.lab-a, other"])
+def test_a_name_of_one_unit_is_clear(allowed: str) -> None:
+    """A bare name that one unit alone has is that unit."""
+    demand_clear(["trainer.lab-a", "other.lab-a"], allowed)
+
+
+def test_the_environment_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused is what `make up RESTART=` and a bare `pulumi up` go by."""
+    monkeypatch.setenv("RESTART", "trainer")
+    with pytest.raises(pulumi.RunError, match="may mean"):
+        demand_clear(["trainer.lab-a", "trainer.lab-b"])
 
 
 def test_another_order_is_a_difference() -> None:

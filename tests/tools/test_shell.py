@@ -85,3 +85,26 @@ def test_a_failure_is_one_sentence(
     said = capfd.readouterr().err
     assert words in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])
+def test_a_reader_who_stops_is_no_failure(lines: int) -> None:
+    """`make status | head -1` ends quietly, whether the rest was written already or not."""
+    script = f"from tools.shell import command\ncommand(lambda: print('x\\n' * {lines}, end=''))"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stderr
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 0)
+
+
+def test_another_broken_pipe_is_a_failure(capfd: pytest.CaptureFixture[str]) -> None:
+    """What breaks elsewhere is told, while somebody reads."""
+
+    def main() -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    with pytest.raises(SystemExit) as ended:
+        command(main)
+    assert ended.value.code == 1
+    assert "Broken pipe" in capfd.readouterr().err
