@@ -32,6 +32,8 @@ LINE_LIMIT = 4096
 OWN_REQUESTS = ("http request: [/api/status]", "http response [/api/status]")
 """frpc logs each of our questions; nobody wants to read them."""
 
+LOGGED_IN = "login to server success"
+
 COMPLAINT = re.compile(r"\[[WE]\] \[[^\]]*\] (?:\[[0-9a-f]*\] )?(?P<message>.*)")
 """A line of frpc's log at level warning or error: level, place in the source, run id, message."""
 
@@ -71,6 +73,8 @@ class Frpc:
     folder: Path
     announced: bool = False
     stale: bool = False
+    returned: bool = False
+    """It logged in again with what was outdated by then."""
     look_due: float = 0.0
     link: Link = Link.UNKNOWN
     reason: str = field(default="", repr=False)
@@ -90,13 +94,12 @@ class Frpc:
         return self.link
 
     def expire(self) -> None:
-        """Let this frpc live for as long as it is logged in, and not log in again with what it was started with.
+        """Let this frpc live for as long as it is logged in; it keeps the token and metadata of its start.
 
-        frpc keeps trying with the token and metadata of its start; but it reads the CA anew for each login.
+        Its files stay: without them it could not open the connection that each new session takes.
         """
         if not self.stale:
             self.stale = True
-            (self.folder / "ca.crt").unlink(missing_ok=True)
             event("outdated", server=self.server.name, reason="what changed is used at the next login")
 
     def end(self) -> None:
@@ -190,6 +193,7 @@ def _pass_on(frpc: Frpc) -> None:
                 continue
             shown = without(line.rstrip(), hidden)
             frpc.complaint = complaint_of(shown) or frpc.complaint
+            frpc.returned = frpc.returned or (frpc.stale and LOGGED_IN in shown)
             event("frpc", server=frpc.server.name, line=shown)
 
 

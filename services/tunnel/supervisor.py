@@ -39,13 +39,14 @@ def should_restart(frpc: Frpc, wanted: Wanted) -> bool:
     """Tell whether a running *frpc* must make way for one started with *wanted*.
 
     A new name takes effect at once. New secrets wait for the next login: they replace an frpc that is not logged in, or
-    whose host is refused, never one that is announced or idle. Not to know is no reason to cut anything.
+    that was faster and has logged in again with the old ones, or whose host is refused; never another that is announced
+    or idle. Not to know is no reason to cut anything.
     """
     if frpc.wanted.unit != wanted.unit:
         return True
     if frpc.link is Link.REFUSED:
         return frpc.stale or not frpc.announced
-    return frpc.stale and frpc.link is Link.DOWN
+    return frpc.stale and (frpc.link is Link.DOWN or frpc.returned)
 
 
 @dataclass
