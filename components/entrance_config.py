@@ -1,12 +1,13 @@
 """HAProxy's configuration, in its own words: the door in front of one frps. No secret is in it."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
 from components import names
-from components.model import Model
+from components.model import Model, matching
 
 SESSIONS_LUA = "/opt/gpu-runtime/entrance/sessions.lua"
 """In the image: says when a session begins (services/entrance)."""
@@ -30,8 +31,14 @@ HOST = "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
 """What CONNECT may name: a host name and a port. So it is what frps looks up, and harmless in a log."""
 
 
+Bandwidth = Annotated[
+    str, matching(re.compile(r"[1-9][0-9]{0,4}MB"), "must be a whole number of MB a second, 1MB to 99999MB")
+]
+"""In frp's words, where MB are 2^20 bytes."""
+
+
 class LimitsSpec(Model):
-    """How many connections each tunnel server takes at once."""
+    """How many connections each tunnel server takes at once, and how much each unit may send and take through it."""
 
     per_source: Annotated[int, Field(ge=1, le=100_000)] = 256
     """From one IPv4 address, or one /64 of IPv6; with `externalTrafficPolicy: Cluster` that is a node's address."""
@@ -39,6 +46,8 @@ class LimitsSpec(Model):
     """To one host."""
     total: Annotated[int, Field(ge=1, le=20_000)] = 4096
     """Of all, those that have not said CONNECT yet included."""
+    bandwidth: Bandwidth | None = None
+    """Of each unit in a second, to and from it together; the gate has frps keep it, whatever the unit's client says."""
 
 
 @dataclass(frozen=True)

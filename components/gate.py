@@ -48,7 +48,7 @@ def gate_manifests(
 ) -> dict[str, Manifest]:
     """Build the gate of the first of *owners*, which admits all of them.
 
-    *files* are tls.crt, tls.key and key, of which the last is read again when it changes.
+    *files* are tls.crt, tls.key, key and bandwidth, of which the last two are read again when they change.
     """
     owner = owners[0]
     worn = platform.labels(owner, GATE, GATE)
@@ -99,6 +99,7 @@ def _container(owners: Iterable[str], image: str) -> Manifest:
             f"--key-file={KEYS_DIR}/key",
             f"--cert-file={KEYS_DIR}/tls.crt",
             f"--private-key-file={KEYS_DIR}/tls.key",
+            f"--bandwidth-file={KEYS_DIR}/bandwidth",
             *(f"--owner={owner}" for owner in owners),
             f"--api-dir={API_DIR}",
             f"--metrics=0.0.0.0:{names.GATE_METRICS_PORT}",

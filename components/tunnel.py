@@ -106,7 +106,7 @@ class TunnelSecrets:
     frps: Mapping[str, pulumi.Input[str]] = field(repr=False)
     """tls.crt, tls.key, ca.crt, token."""
     gate: Mapping[str, pulumi.Input[str]] = field(repr=False)
-    """tls.crt, tls.key, key."""
+    """tls.crt, tls.key, key, bandwidth."""
     frps_fingerprint: str
     gate_fingerprint: str
 
@@ -158,7 +158,9 @@ def _walls(tunnel: Tunnel) -> dict[str, Manifest]:
 def _servers(tunnel: Tunnel, secrets: str) -> dict[str, Manifest]:
     """Give each server a Deployment and a Service of its own: a stable address, and one rolls at a time."""
     images = {"frp": tunnel.images.frp, "entrance": tunnel.images.entrance}
-    read = fingerprint(secrets, *_read_at_start(tunnel).values())
+    # the gate says a limit when a unit is announced, which is when its server starts
+    limit = [tunnel.spec.limits.bandwidth] if tunnel.spec.limits.bandwidth else []
+    read = fingerprint(secrets, *_read_at_start(tunnel).values(), *limit)
     made: dict[str, Manifest] = {}
     for name, _, _ in tunnel.servers:
         worn = platform.labels(tunnel.owner, FRPS, name)

@@ -111,7 +111,8 @@ class Keys:
         own = {"tls.crt": certificate, "tls.key": key, "token": self._token}
         frps = {**own, "ca.crt": self._trusted}
         gate_certificate, gate_private = self._authority.server(gate.HOST)
-        asked = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys()}
+        limit = self.stack.config.ssh.limits.bandwidth or "none"
+        asked = {"tls.crt": gate_certificate, "tls.key": gate_private, "key": self._gate_keys(), "bandwidth": limit}
         return TunnelSecrets(
             _sealed(frps),
             _sealed(asked),

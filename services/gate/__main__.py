@@ -13,6 +13,7 @@ from watching.follow import Follower
 from watching.log import event
 
 from gate import metrics
+from gate.bandwidth import read_bandwidth
 from gate.keys import KeyFileError, read_keys
 from gate.rules import Policy
 from gate.server import HEAD_LIMIT, HEALTH_PATH, PLUGIN_PATH, REQUEST_SECONDS, Gate
@@ -35,6 +36,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--key-file", type=Path, required=True, help="hexadecimal keys, one a line, newest first")
     parser.add_argument("--cert-file", type=Path, required=True, help="certificate chain of this server, PEM")
     parser.add_argument("--private-key-file", type=Path, required=True, help="its private key, PEM")
+    parser.add_argument("--bandwidth-file", type=Path, help="none, or what each unit may send and take, such as 100MB")
     parser.add_argument("--owner", action="append", required=True, metavar="STACK", help="a stack to admit; repeatable")
     parser.add_argument("--api-dir", type=Path, default=API_DIR, help="ca.crt and token for the API server")
     parser.add_argument("--api-server", default=_in_cluster(), metavar="HOST:PORT", help="default: this cluster's")
@@ -86,7 +88,7 @@ async def run(options: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, then drain: peers learn of the end a little later than we do."""
     context = tls_context(options.cert_file, options.private_key_file)
     owners, view = frozenset(options.owner), followed(options)
-    gate = Gate(lambda: Policy(read_keys(options.key_file), owners, view))
+    gate = Gate(lambda: Policy(read_keys(options.key_file), owners, view, read_bandwidth(options.bandwidth_file)))
     server = await asyncio.start_server(
         gate.serve,
         *_address(options.listen),
@@ -113,6 +115,7 @@ def main(argv: list[str]) -> int:
     options = arguments(argv)
     try:
         read_keys(options.key_file)
+        read_bandwidth(options.bandwidth_file)
         asyncio.run(run(options))
     except (KeyFileError, OSError, ValueError) as error:
         event("cannot-start", reason=str(error))

@@ -7,7 +7,7 @@ from gate.capability import KEY_BYTES
 
 
 class KeyFileError(Exception):
-    """The key file cannot be used; without keys nothing is allowed."""
+    """A file that answers follow from cannot be used; without it nothing is allowed."""
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:

@@ -39,6 +39,8 @@ class Policy:
     keys: tuple[bytes, ...]
     owners: frozenset[str]
     view: View
+    bandwidth: str | None = None
+    """Of each unit at each frps, to and from it together, in frp's words; None: as much as there is."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,12 @@ def _new_proxy(content: Mapping[str, Any], policy: Policy) -> Allowed:
         raise RefusedError(f"this unit may announce {host!r} and nothing else")
     if content.get("proxy_name") != host:
         raise RefusedError(f"this unit's proxy is named {host!r}")
-    return proved.allowed("NewProxy", "")
+    allowed = proved.allowed("NewProxy", "")
+    if policy.bandwidth is None:
+        return allowed
+    # By the server, so that what a client does or leaves changes nothing; what it asks for itself was refused above.
+    limit = {"bandwidth_limit": policy.bandwidth, "bandwidth_limit_mode": "server"}
+    return replace(allowed, content={**content, **limit})
 
 
 def _new_user_conn(content: Mapping[str, Any], policy: Policy) -> Allowed:

@@ -45,7 +45,7 @@ def entrance_to(root: Path, frps: Frps, authority: Authority, sshd: Echo, tmp_pa
         wait_for(lambda: frps.greeting(HOST) == BANNER, "the unit is reached")
 
         def begin(drain: int = 60, **limits: int) -> Entrance:
-            made = Entrance(root, frps, LimitsSpec(**limits), drain)
+            made = Entrance(root, frps, LimitsSpec.model_validate(limits), drain)
             stack.callback(made.process.end, signal.SIGKILL)
             return made
 

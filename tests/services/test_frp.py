@@ -174,6 +174,11 @@ ATTEMPTS: dict[str, tuple[Change, str]] = {
     "route by user": (proxy(routeByHTTPUser="root"), "not allowed here: route_by_http_user"),
     "password": (proxy(httpUser="root", httpPassword="x"), "not allowed here: http_pwd"),
     "encryption": (proxy(transport={"useEncryption": True}), "not allowed here: use_encryption"),
+    "bandwidth": (proxy(transport={"bandwidthLimit": "99999MB"}), "not allowed here: bandwidth_limit"),
+    "bandwidth, by the server": (
+        proxy(transport={"bandwidthLimit": "99999MB", "bandwidthLimitMode": "server"}),
+        "not allowed here: bandwidth_limit, bandwidth_limit_mode",
+    ),
     "tcp": (kind("tcp", remotePort=1), "not allowed here: remote_port"),
     "tcp on any port": (kind("tcp"), "only a tcpmux"),
     "udp": (kind("udp"), "only a tcpmux"),

@@ -192,6 +192,14 @@ def test_a_live_frpc_is_not_cut_for_new_secrets(tunnel: Wanted, link: Link) -> N
     assert should_restart(frpc(tunnel, link, stale=True), tunnel) == (link in (Link.DOWN, Link.REFUSED))
 
 
+def test_who_logged_in_again_with_what_was_outdated_makes_way(tunnel: Wanted) -> None:
+    """An frpc that was faster than its supervisor does not keep the old capability until the next time."""
+    back = frpc(tunnel, Link.ANNOUNCED, stale=True)
+    back.returned = True
+
+    assert should_restart(back, tunnel)
+
+
 @pytest.mark.parametrize("link", Link)
 def test_a_new_name_takes_effect_at_once(tunnel: Wanted, link: Link) -> None:
     """Another host or owner is another tunnel."""

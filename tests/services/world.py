@@ -249,6 +249,7 @@ class Gate:
 
     def __post_init__(self) -> None:
         self.set_keys(GATE_KEY)
+        self.set_bandwidth("none")
         self.start_api()
         self.start()
 
@@ -264,15 +265,23 @@ class Gate:
 
     def set_keys(self, *keys: bytes) -> None:
         """Swap the key file as the kubelet does."""
-        fresh = self.folder / "key.new"
-        fresh.write_text("".join(key.hex() + "\n" for key in keys))
-        fresh.replace(self.folder / "key")
+        self._swap("key", "".join(key.hex() + "\n" for key in keys))
+
+    def set_bandwidth(self, said: str) -> None:
+        """Swap the file that says what each unit may send and take."""
+        self._swap("bandwidth", said)
+
+    def _swap(self, name: str, text: str) -> None:
+        fresh = self.folder / f"{name}.new"
+        fresh.write_text(text)
+        fresh.replace(self.folder / name)
 
     def start(self, *, ready: bool = True) -> None:
         """Start the gate and wait until it answers, and is ready."""
         cert, key = self.authority.issue("gate")
         owners = [arg for owner in self.owners for arg in ("--owner", owner)]
         files = ["--key-file", f"{self.folder}/key", "--cert-file", str(cert), "--private-key-file", str(key)]
+        files += ["--bandwidth-file", f"{self.folder}/bandwidth"]
         listen = ["--listen", f"127.0.0.1:{self.port}", "--drain-seconds", "0.2"]
         listen += ["--metrics", f"127.0.0.1:{self.metrics_port}"]
         cluster = ["--api-server", f"127.0.0.1:{self.api.port}", "--api-dir", f"{self.folder}/api"]

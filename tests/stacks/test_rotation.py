@@ -109,3 +109,23 @@ def test_the_preview_says_what_a_roll_does() -> None:
     assert said is not None
     assert "tunnel server frps-0 is replaced" in said
     assert "after 60 s" in said
+
+
+def test_a_bandwidth_limit_is_the_gates_to_say_and_rolls_the_servers() -> None:
+    """The gate has it in a file, which it reads anew; a server's roll announces each unit anew, under the limit."""
+    ssh = PROD["platform"]["ssh"]
+    limited = {"platform": {**PROD["platform"], "ssh": {**ssh, "limits": {"bandwidth": "50MB"}}}}
+
+    async def said(**changes: Any) -> tuple[str, Any, Any]:
+        made = stack(**changes)
+        secrets = Keys(made).tunnel()
+        assert made.tunnel
+        built = tunnel_manifests(made.tunnel, secrets)
+        frps, gate = (built[name]["spec"]["template"]["metadata"]["annotations"] for name in ("frps-0", "gate"))
+        return (await _plain(secrets.gate))["bandwidth"], frps, gate
+
+    none, one = asyncio.run(said()), asyncio.run(said(**limited))
+
+    assert (none[0], one[0]) == ("none", "50MB")
+    assert none[1] != one[1]
+    assert none[2] == one[2]
