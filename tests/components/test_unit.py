@@ -87,6 +87,19 @@ def test_what_never_replaces_a_pod(changed: dict[str, Any]) -> None:
     assert template(**changed) == template()
 
 
+@pytest.mark.parametrize("mode", ["workload", "image", "sidecar"])
+def test_who_may_log_in_is_mounted_read_only(mode: Any) -> None:
+    """In every mode the keys are the unit's ConfigMap, as a folder that follows it, and no container may write it."""
+    spec = template(ssh=SshSpec(authorized_keys=(KEY,), mode=mode))["spec"]
+    (name,) = [volume["name"] for volume in spec["volumes"] if "configMap" in volume]
+    containers = [*spec["initContainers"], *spec["containers"]]
+    mounts = [mount for one in containers for mount in one.get("volumeMounts", ()) if mount["name"] == name]
+
+    assert next(v["configMap"]["name"] for v in spec["volumes"] if v["name"] == name) == "unit-trainer-keys"
+    assert mounts
+    assert all(mount["readOnly"] is True and "subPath" not in mount for mount in mounts)
+
+
 def test_who_may_log_in_is_files_of_one_config_map() -> None:
     """Keys alone, or a CA's files beside them: these name its keys and, unless others are said, the unit's own host."""
 

@@ -166,9 +166,13 @@ def test_no_secret_reaches_an_object_that_is_not_a_secret() -> None:
 
 
 def test_a_units_pod_comes_after_all_that_it_needs() -> None:
-    """Secrets, keys, walls and Service are there before the pod: none of them is waited for by a kubelet or a gate."""
+    """The tenant's walls, filled storages, then Secrets, keys, walls and Service: no kubelet or gate waits for them."""
     made = [args.name for args in run(next(file for file in FILES if file.stem == "Pulumi.prod")).made]
     trainer = [name.removeprefix("trainer.lab-a-") for name in made if name.startswith("trainer.lab-a-")]
 
+    order = [made.index(f"lab-a-{first}") for first in ("namespace", "default-deny")]
+    order += [made.index("imagenet.lab-a-prepare"), made.index("trainer.lab-a-deployment")]
+
+    assert order == sorted(order)
     assert trainer[-1] == "deployment"
     assert {"host-key", "keys", "tunnel", "service"} <= set(trainer)
