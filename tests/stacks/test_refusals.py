@@ -215,7 +215,7 @@ def ports_of_tenant(stack: list[int], tenant: list[int]) -> Callable[[dict[str, 
         (
             at("platform.ssh.limits", {"bandwidth": "0MB"}),
             "platform.ssh.limits.bandwidth",
-            "whole number of MB a second",
+            "1MB to 99999MB",
         ),
         (at("platform.ssh.service.internal", "yes"), "platform.ssh.service.internal", "true or false"),
         (at("cluster.dns.addresses", ["kube-dns"]), "cluster.dns.addresses.0", "IP address such as"),
