@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION
+from status.storage_objects import PREPARE as CONTAINER
 
 from components import names
 from components.bundle import Bundle
@@ -136,10 +137,11 @@ def test_a_job_that_was_deleted_by_hand_prefers_its_units_node() -> None:
 
 
 def test_the_claim_says_what_it_is_filled_with() -> None:
-    """`make status` reads there which Job counts, and whether its owner asked for the same content anew."""
+    """`make status` reads there which Job counts, and if it was asked for anew; and its container by its name."""
     plain, again = claim(storage(IMAGE)), claim(said(IMAGE, revision=2))
 
     assert plain["metadata"]["annotations"][JOB_ANNOTATION] == storage(IMAGE).job
+    assert [one["name"] for one in pod(storage(IMAGE))["containers"]] == [CONTAINER]
     assert REVISION_ANNOTATION not in plain["metadata"]["annotations"]
     assert again["metadata"]["annotations"][REVISION_ANNOTATION] == "2"
 
