@@ -40,6 +40,9 @@ SECRET = "0123456789abcdef" * 4
 CLIENT_SECRET = "the-client-secret-that-no-log-may-have"
 USER, PASSWORD = "lab-a", "a-password-that-no-log-may-have"
 
+SOCKETS = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""What RFC 6455 has a server add to the client's key."""
+
 API = "type.googleapis.com/envoy.config"
 
 
@@ -262,7 +265,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(content[half:])
 
     def _echo(self) -> None:
+        """Take a socket as programs do: one without a key is none."""
+        if "Sec-WebSocket-Key" not in self.headers:
+            self.send_error(400)
+            return
+        accepted = hashlib.sha1(f"{self.headers['Sec-WebSocket-Key']}{SOCKETS}".encode(), usedforsecurity=False)
         self.send_response(101)
+        self.send_header("Sec-WebSocket-Accept", base64.b64encode(accepted.digest()).decode())
         self.send_header("Upgrade", "websocket")
         self.send_header("Connection", "Upgrade")
         self.end_headers()

@@ -12,6 +12,13 @@ from tests.services.proxies import HOST, Upstream
 from tests.services.test_browser_behind_proxy import Shown, put
 from tests.services.world import wait_for
 
+OPENS = """
+const socket = new WebSocket(`wss://${location.host}/socket`);
+return await new Promise((next, fail) => {
+  socket.onopen = () => next('open');
+  socket.onerror = () => fail('refused');
+});
+"""
 LISTED = "return [...document.querySelectorAll('td.cell-name a')].map(a => a.textContent)"
 FETCHED = """
 const links = [...document.querySelectorAll('td.cell-name a')];
@@ -126,3 +133,10 @@ def test_a_file_is_chosen_and_arrives(shown: Shown, person: Chromium, tmp_path: 
     there = shown.folder / "inbox" / file.name
     wait_for(lambda: there.exists() and there.stat().st_size == file.stat().st_size, "the upload")
     assert there.read_bytes() == file.read_bytes()
+
+
+def test_a_page_of_a_unit_opens_a_socket(person: Chromium) -> None:
+    """A browser that loads pages by HTTP/2 opens WebSockets in the form that programs know, with its password."""
+    person.get(f"https://lab--trainer--lab-a.{HOST}/")
+    assert person.run("return performance.getEntriesByType('navigation')[0].nextHopProtocol") == "h2"
+    assert person.run(OPENS) == "open"

@@ -272,6 +272,7 @@ def test_websockets_pass(asked: Proxy) -> None:
             f"Authorization: {basic()['Authorization']}",
             "Connection: Upgrade",
             "Upgrade: websocket",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
             f"Origin: https://{PORT}",
         ]
         connection.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
