@@ -150,7 +150,7 @@ def _strict() -> Config:
 def _http2() -> Config:
     """Bound what a client may have in hand, and offer no WebSocket by HTTP/2 (RFC 8441): browsers then use HTTP/1.1.
 
-    A request by HTTP/2 has no Sec-WebSocket-Key, Envoy makes none up, and programs such as Jupyter refuse what has none.
+    A socket by HTTP/2 has no Sec-WebSocket-Key, Envoy makes none up, and programs such as Jupyter refuse what has none.
     """
     windows = {"initial_stream_window_size": 4 * BUFFER_BYTES, "initial_connection_window_size": CONNECTION_WINDOW}
     return {"max_concurrent_streams": STREAMS, **windows}
