@@ -43,6 +43,11 @@ class Bundle:
     """True: the image itself is the volume, which not every cluster can; else its content is copied into one."""
 
     @property
+    def copied(self) -> "Bundle":
+        """Give the one for a pod in a user namespace: containerd mounts no image there before 2.2.2 (its issue 12812)."""
+        return Bundle(self.image, as_volume=False)
+
+    @property
     def volume(self) -> Manifest:
         """Build the volume."""
         if self.as_volume:

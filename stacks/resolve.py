@@ -191,7 +191,7 @@ class Stack:
             spec=spec,
             flavor=self.config.flavors[spec.flavor],
             image=image_of(self.config, spec.image),
-            bundle=self.config.bundle,
+            bundle=self.config.bundle.copied if spec.user_namespace else self.config.bundle,
             tunnel_image=self.config.images["tunnel"],
             host=names.unit_host(spec.host or name, namespace, suffix),
             connect=(ssh.connect.host, ssh.connect.port),

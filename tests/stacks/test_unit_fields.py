@@ -188,3 +188,16 @@ def test_pull_secrets_are_the_accounts() -> None:
     assert [(m["kind"], m["imagePullSecrets"]) for m in differing] == [
         ("ServiceAccount", [{"name": "registry-a"}, {"name": "registry-b"}])
     ]
+
+
+@pytest.mark.parametrize(("namespace", "source"), [(False, "image"), (True, "emptyDir")])
+def test_no_image_is_a_volume_in_a_user_namespace(namespace: bool, source: str) -> None:  # noqa: FBT001 - a field's value
+    """Where nodes mount images, a pod in a user namespace still gets the bundle's content copied."""
+    changed = copy.deepcopy(PROD)
+    at("cluster.imageVolumes", True)(changed)  # noqa: FBT003 - a field's value
+    at(f"{UNIT}.userNamespace", namespace)(changed)
+    made = Stack(parse(changed, ENCRYPTED), "prod").manifests()
+    trainer = next(m for m in made if m["kind"] == "Deployment" and m["metadata"]["name"] == "unit-trainer")
+    volumes = {volume.pop("name"): volume for volume in trainer["spec"]["template"]["spec"]["volumes"]}
+
+    assert list(volumes["bundle"]) == [source]
