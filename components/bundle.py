@@ -44,7 +44,7 @@ class Bundle:
 
     @property
     def copied(self) -> "Bundle":
-        """Give the one for a pod in a user namespace: containerd mounts no image there before 2.2.2 (its issue 12812)."""
+        """Give the one for a pod in a user namespace: containerd 2.2.1 mounts no image there (issue 12812)."""
         return Bundle(self.image, as_volume=False)
 
     @property
