@@ -1,7 +1,7 @@
 """The door of each tunnel server: HAProxy before frps, and the companion that says when logins may come."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from components import names
 from components.bundle import mount
@@ -19,9 +19,9 @@ RESOURCES = requirements({"cpu": "50m", "memory": "64Mi"}, {"cpu": "2", "memory"
 COMPANION_RESOURCES = requirements({"cpu": "10m", "memory": "32Mi"}, {"cpu": "500m", "memory": "128Mi"})
 
 
-def servers_json(servers: Iterable[tuple[str, str, int]]) -> str:
+def servers_json(addresses: Mapping[str, str]) -> str:
     """List every companion, for the others to ask; it is read anew each time, so that it may change."""
-    listed = [{"name": name, "host": host, "port": names.STATE_PORT} for name, host, _ in servers]
+    listed = [{"name": name, "host": address, "port": names.STATE_PORT} for name, address in addresses.items()]
     return json.dumps(listed, indent=1) + "\n"
 
 

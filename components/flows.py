@@ -141,7 +141,7 @@ class ApiServers(NamedTuple):
     ports: tuple[int, ...] = names.API_SERVER_PORTS
 
 
-def platform_flows(source_ranges: Sequence[str], dns: DnsSpec, api: ApiServers) -> list[Flow]:
+def platform_flows(source_ranges: Sequence[str], api: ApiServers) -> list[Flow]:
     """Give the rows of the platform's own pods; *source_ranges* are those of clients, none for everybody."""
     blocks = tuple(ranges.Block(cidr) for cidr in source_ranges)
     clients = Addresses("clients of the said ranges", blocks) if blocks else Anybody("clients")
@@ -149,8 +149,6 @@ def platform_flows(source_ranges: Sequence[str], dns: DnsSpec, api: ApiServers) 
         Flow(clients, FRPS, tcp(names.CONNECT_PORT), "SSH: HTTP CONNECT by host name"),
         Flow(units(None), FRPS, tcp(names.TUNNEL_PORT), ANNOUNCE),
         Flow(FRPS, FRPS, tcp(names.STATE_PORT), "a server that starts asks its peers which hosts it should have"),
-        Flow(FRPS, dns_pods(dns), both(*dns.ports), "find the gate"),
-        *dns_addresses(FRPS, dns),
         Flow(FRPS, GATE, tcp(names.GATE_PORT), "ask whether a client may announce a host"),
         Flow(GATE, _api_servers(api), tcp(*api.ports), "see which units there are"),
     ]

@@ -31,13 +31,14 @@ def drain_of(deployment: Manifest) -> int:
     return int(pod["terminationGracePeriodSeconds"]) - GRACE_SECONDS - END_SECONDS
 
 
-def server_manifests(
-    worn: names.Labels, images: Mapping[str, str], drain: int, fingerprint: str
-) -> tuple[Manifest, Manifest]:
-    """Build Deployment and Service of the tunnel server that *worn* names; *images* are of frp and entrance.
+def server_deployment(
+    worn: names.Labels, images: Mapping[str, str], drain: int, fingerprint: str, gate: Manifest
+) -> Manifest:
+    """Build the Deployment of the tunnel server that *worn* names; *images* are of frp and entrance.
 
     HAProxy is the pod's program, frps and the companion are sidecars: a pod that ends drains HAProxy first, and frps
-    carries its sessions until HAProxy is gone.
+    carries its sessions until HAProxy is gone. *gate* is the line of /etc/hosts by which frps finds the gate, whom it
+    asks at each CONNECT: with a name to look up, nobody could log in while cluster DNS is away.
     """
     name = worn["app.kubernetes.io/instance"]
     volumes = [{"name": "config", "configMap": {"name": FRPS}}, platform.secret_volume("pki", FRPS)]
@@ -48,12 +49,13 @@ def server_manifests(
         volumes,
         fingerprint,
         initContainers=[_frps(images["frp"]), companion_container(images["entrance"], name)],
+        hostAliases=[gate],
         terminationGracePeriodSeconds=drain + GRACE_SECONDS + END_SECONDS,
         topologySpreadConstraints=[spread(FRPS)],
     )
     # a unit has one client per server: beside the old pod a new one would wait for clients in vain
     made["spec"]["strategy"] = {"type": "Recreate"}
-    return made, _service(worn)
+    return made
 
 
 def _frps(image: str) -> Manifest:
@@ -77,7 +79,7 @@ def _frps(image: str) -> Manifest:
     }
 
 
-def _service(worn: names.Labels) -> Manifest:
+def server_service(worn: names.Labels) -> Manifest:
     """Lead units and peers to this one server, also while it is not ready: it becomes so by the units that come."""
     name = worn["app.kubernetes.io/instance"]
     ports: Sequence[tuple[str, int]] = (("tls", names.TUNNEL_PORT), ("state", names.STATE_PORT))

@@ -59,9 +59,13 @@ def gate_manifests(
         "gate": platform.deployment(
             worn, REPLICAS, _container(owners, image), volumes, fingerprint, serviceAccountName=GATE
         ),
-        "gate-service": platform.service(worn, names.GATE_PORT),
         "gate-budget": platform.budget(owner, GATE),
     }
+
+
+def gate_service(owner: str) -> Manifest:
+    """Build the Service at which tunnel servers ask."""
+    return platform.service(platform.labels(owner, GATE, GATE), names.GATE_PORT)
 
 
 def _rights(owner: str, worn: names.Labels) -> dict[str, Manifest]:

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import pulumi
 from pydantic import Field, StrictBool
 
 from components import gate, names, platform, walls
 from components.derive import fingerprint
-from components.dns import DnsSpec
 from components.entrance import CONFIG_FILE, SERVERS_FILE, servers_json
 from components.entrance_config import LimitsSpec, haproxy_cfg
 from components.entry import Drain, ServiceSpec, entry_service
 from components.flows import GATE, ApiServers, Flow, platform_flows
 from components.frp_config import frps_toml
-from components.frps_pod import FRPS, server_manifests
+from components.frps_pod import FRPS, server_deployment, server_service
 from components.keys_now import told_by
 from components.kube import metadata, register
 from components.metrics import MetricsSpec, metrics_flows
@@ -87,7 +86,6 @@ class Tunnel:
     spec: FrpSpec
     owner: str
     images: TierImages
-    dns: DnsSpec
     api: ApiServers
     admits: tuple[str, ...] = ()
     """Owners of further stacks whose units may announce their hosts here."""
@@ -111,21 +109,32 @@ class TunnelSecrets:
     gate_fingerprint: str
 
 
-def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets) -> dict[str, Manifest]:
-    """Build the objects of the tier."""
+Addresses = Mapping[str, pulumi.Input[str]]
+"""Cluster addresses of the tier's Services inside the cluster, by name: who has them needs no DNS."""
+
+
+def tunnel_services(tunnel: Tunnel) -> dict[str, Manifest]:
+    """Build the Services by which the tier's own pods find each other, and units their servers."""
+    made = {f"{name}-service": server_service(_worn(tunnel, name)) for name, _, _ in tunnel.servers}
+    return {"gate-service": gate.gate_service(tunnel.owner), **made}
+
+
+def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets, addresses: Addresses) -> dict[str, Manifest]:
+    """Build the objects of the tier; *addresses* are those of the gate and of each server."""
     owner = tunnel.owner
     return {
         "namespace": platform.namespace(owner),
         "service-account": platform.service_account(owner),
         **_walls(tunnel),
-        "frps-config": _config(tunnel),
+        "frps-config": _config(tunnel, addresses),
         "frps-secret": platform.secret(owner, FRPS, secrets.frps),
         "frps-budget": platform.budget(owner, FRPS),
         "entrance": entry_service(
             platform.labels(owner, FRPS, ENTRANCE), FRPS, tunnel.spec.service, (("connect", names.CONNECT_PORT),)
         ),
         **gate.gate_manifests((owner, *tunnel.admits), tunnel.images.gate, secrets.gate, secrets.gate_fingerprint),
-        **_servers(tunnel, secrets.frps_fingerprint),
+        **tunnel_services(tunnel),
+        **_servers(tunnel, secrets.frps_fingerprint, addresses[gate.GATE]),
     }
 
 
@@ -135,16 +144,19 @@ def _read_at_start(tunnel: Tunnel) -> dict[str, str]:
     return {"frps.toml": frps_toml(gate.URL), CONFIG_FILE: cfg}
 
 
-def _config(tunnel: Tunnel) -> Manifest:
+def _config(tunnel: Tunnel, addresses: Addresses) -> Manifest:
     meta = metadata(FRPS, names.PLATFORM_NAMESPACE, platform.labels(tunnel.owner, FRPS, FRPS))
-    data = {**_read_at_start(tunnel), SERVERS_FILE: servers_json(tunnel.servers)}
+    at = {name: addresses[name] for name, _, _ in tunnel.servers}
+    plain = {name: address for name, address in at.items() if isinstance(address, str)}
+    listed = servers_json(plain) if plain == at else pulumi.Output.all(**at).apply(servers_json)
+    data = {**_read_at_start(tunnel), SERVERS_FILE: listed}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
 
 
 def rows_of_tunnel(tunnel: Tunnel) -> list[Flow]:
     """Give the platform's rows of the table of flows."""
     read = metrics_flows(tunnel.metrics, GATE, names.GATE_METRICS_PORT)
-    return [*platform_flows(tunnel.spec.service.source_ranges, tunnel.dns, tunnel.api), *read]
+    return [*platform_flows(tunnel.spec.service.source_ranges, tunnel.api), *read]
 
 
 def _walls(tunnel: Tunnel) -> dict[str, Manifest]:
@@ -155,17 +167,25 @@ def _walls(tunnel: Tunnel) -> dict[str, Manifest]:
     return {"default-deny": walls.default_deny(names.PLATFORM_NAMESPACE, worn), **opened}
 
 
-def _servers(tunnel: Tunnel, secrets: str) -> dict[str, Manifest]:
-    """Give each server a Deployment and a Service of its own: a stable address, and one rolls at a time."""
+def _worn(tunnel: Tunnel, name: str) -> names.Labels:
+    return platform.labels(tunnel.owner, FRPS, name)
+
+
+def _servers(tunnel: Tunnel, secrets: str, asked: pulumi.Input[str]) -> dict[str, Manifest]:
+    """Give each server a Deployment of its own, so that one rolls at a time; the gate is *asked* at that address."""
     images = {"frp": tunnel.images.frp, "entrance": tunnel.images.entrance}
     # the gate says a limit when a unit is announced, which is when its server starts
     limit = [tunnel.spec.limits.bandwidth] if tunnel.spec.limits.bandwidth else []
     read = fingerprint(secrets, *_read_at_start(tunnel).values(), *limit)
-    made: dict[str, Manifest] = {}
-    for name, _, _ in tunnel.servers:
-        worn = platform.labels(tunnel.owner, FRPS, name)
-        made[name], made[f"{name}-service"] = server_manifests(worn, images, seconds(tunnel.spec.drain), read)
-    return made
+    alias = {"ip": asked, "hostnames": [gate.HOST]}
+    drain = seconds(tunnel.spec.drain)
+    return {name: server_deployment(_worn(tunnel, name), images, drain, read, alias) for name, _, _ in tunnel.servers}
+
+
+def _address(service: pulumi.CustomResource) -> pulumi.Output[str]:
+    """Give the address of a Service; it has none in the preview that comes before it is made."""
+    spec: pulumi.Output[Any] = getattr(service, "spec")  # noqa: B009 - `register` tells no kinds apart
+    return spec.apply(lambda said: said.cluster_ip)
 
 
 def start_seconds(spec: FrpSpec) -> int:
@@ -192,9 +212,13 @@ class TunnelTier(pulumi.ComponentResource):
         """
         inputs = {"namespace": names.PLATFORM_NAMESPACE}
         super().__init__(names.component_type("TunnelTier"), "tunnel", inputs, opts)
-        manifests = tunnel_manifests(tunnel, secrets)
-        namespace = register("tunnel", {"namespace": manifests.pop("namespace")}, parent=self)
-        made = list(namespace.values())
+        opened = register("tunnel", {"namespace": platform.namespace(tunnel.owner)}, parent=self)
+        opened |= register("tunnel", tunnel_services(tunnel), parent=self, after=list(opened.values()))
+        found = {role.removesuffix("-service"): _address(one) for role, one in opened.items() if role != "namespace"}
+        manifests = {
+            role: made for role, made in tunnel_manifests(tunnel, secrets, found).items() if role not in opened
+        }
+        made = list(opened.values())
         servers = {name: manifests.pop(name) for name, _, _ in tunnel.servers}
         asked = {"gate": manifests.pop("gate")}
         made += register("tunnel", manifests, parent=self, after=made, options=told_by(told, "gate-secret")).values()

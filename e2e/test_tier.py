@@ -13,15 +13,20 @@ from typing import Any
 import pytest
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Pod
+from status.states import Ssh
 
+from components.dns import DnsSpec
 from e2e.netns import pid_of, space_of
 from e2e.world import WITH_PACK, World, attempt, wait_until
 from tools.stack.client import CONNECT, ssh
+from tools.stack.reading import read_file
+from tools.status.rows import rows
 
 pytestmark = pytest.mark.e2e
 
 UNIT = "trainer.lab-a"
 PLATFORM = "gpu-runtime"
+DNS = DnsSpec().namespace
 
 
 def pods(world: World, server: str) -> list[Pod]:
@@ -183,3 +188,55 @@ def test_another_number_of_servers_restarts_no_unit(world: World) -> None:
     names = {one.metadata.name for one in world.cluster.list(Deployment, namespace=PLATFORM) if one.metadata}
     assert "frps-2" not in names
     assert unit_uid(world) == unit
+
+
+@contextmanager
+def without_dns(world: World) -> Iterator[None]:
+    """Take every pod of cluster DNS away for a while."""
+    servers = world.cluster.get(Deployment, "coredns", namespace=DNS)
+    before = servers.spec.replicas
+
+    def pods_of_dns() -> list[Pod]:
+        return list(world.cluster.list(Pod, namespace=DNS, labels=dict(DnsSpec().selector)))
+
+    try:
+        world.cluster.patch(Deployment, "coredns", {"spec": {"replicas": 0}}, namespace=DNS)
+        wait_until(lambda: not pods_of_dns(), "cluster DNS to be gone")
+        yield
+    finally:
+        world.cluster.patch(Deployment, "coredns", {"spec": {"replicas": before or 1}}, namespace=DNS)
+        wait_until(lambda: resolves(world), "cluster DNS to answer again")
+
+
+def resolves(world: World) -> bool:
+    """Say whether a name is found in a unit."""
+    look = "import socket; socket.getaddrinfo('kubernetes.default.svc', 443)"
+    return ssh(world.workspace, UNIT, f'timeout 10 python3 -c "{look}"').returncode == 0
+
+
+def test_without_dns_people_work_and_log_in(world: World) -> None:
+    """Cluster DNS is gone: sessions through each server live, one login after the other works, and status is true.
+
+    A server that is killed meanwhile comes back and has its units.
+    """
+    wait_until(lambda: all(ready(world, server) for server in ("frps-0", "frps-1")), "both servers")
+    assert resolves(world)
+    with session_through(world, "frps-0") as first, session_through(world, "frps-1") as second, without_dns(world):
+        assert not resolves(world)
+        for _ in range(8):  # more than the connections that wait at the servers from before
+            assert ssh(world.workspace, UNIT, "true").returncode == 0
+        assert echoes(first)
+        assert echoes(second)
+        assert reachable(world)
+        (pod,) = pods(world, "frps-1")
+        world.cluster.delete(Pod, str(pod.metadata and pod.metadata.name), namespace=PLATFORM, grace_period=0)
+        wait_until(lambda: ready(world, "frps-1"), "the server to return")
+        with session_through(world, "frps-1") as returned:
+            assert echoes(returned)
+        assert echoes(first)
+
+
+def reachable(world: World) -> bool:
+    """Say whether `make status` says that a login works."""
+    found = rows(world.cluster, read_file(world.workspace.config_file, world.workspace.stack))
+    return next(row.state.ssh.state is Ssh.REACHABLE for row in found if row.unit == "trainer")

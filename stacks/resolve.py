@@ -1,5 +1,6 @@
 """From a stack file to the specs of components: defaults filled in, names looked up."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,8 +64,8 @@ class Stack:
         if config.platform is None or config.ssh.server:
             return None
         tier = TierImages(**{name: images[name] for name in ("entrance", "frp", "gate")})
-        platform, dns = config.platform, config.cluster.dns
-        return Tunnel(config.ssh, self.owner, tier, dns, self._api_servers, platform.admits, platform.metrics)
+        platform = config.platform
+        return Tunnel(config.ssh, self.owner, tier, self._api_servers, platform.admits, platform.metrics)
 
     @property
     def _api_servers(self) -> ApiServers:
@@ -204,8 +205,9 @@ class Stack:
 BLANK = UnitSecrets("", dict.fromkeys(("tunnel.json", "ca.crt", "token", "capability"), ""))
 BLANK_TUNNEL = TunnelSecrets({}, {}, "", "")
 BLANK_ACCESS = AccessSecrets("")
+BLANK_ADDRESS = "192.0.2.1"
 BLANK_PROXY = ProxySecrets({})
-"""Stand where secrets will be, while a stack is judged."""
+"""Stand where secrets will be, and addresses, while a stack is judged."""
 
 
 def _service(unit: Unit) -> tuple[str, str, int]:
@@ -215,7 +217,7 @@ def _service(unit: Unit) -> tuple[str, str, int]:
 
 def _manifests(stack: Stack) -> Iterator[Manifest]:
     if stack.tunnel:
-        yield from tunnel_manifests(stack.tunnel, BLANK_TUNNEL).values()
+        yield from tunnel_manifests(stack.tunnel, BLANK_TUNNEL, defaultdict(lambda: BLANK_ADDRESS)).values()
     if stack.proxy:
         yield from proxy_manifests(stack.proxy, BLANK_PROXY).values()
     for tenant in (stack.probe_tenant, *stack.tenants.values()):

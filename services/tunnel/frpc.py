@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import IO, cast
@@ -71,6 +71,8 @@ class Frpc:
     process: subprocess.Popen[str]
     admin: Admin
     folder: Path
+    address: str
+    """Where it dials: so that sessions, each of which has a connection of its own, need no name server."""
     announced: bool = False
     stale: bool = False
     returned: bool = False
@@ -113,8 +115,8 @@ class Frpc:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start(program: Program, server: Server, wanted: Wanted) -> Frpc:
-    """Write the files of a new frpc and start it.
+def start(program: Program, server: Server, wanted: Wanted, address: str) -> Frpc:
+    """Write the files of a new frpc, which dials *address*, and start it.
 
     Raises:
         OSError: the files cannot be written, or frpc cannot be started.
@@ -126,7 +128,7 @@ def start(program: Program, server: Server, wanted: Wanted) -> Frpc:
     config = folder / "frpc.json"
     write_private(folder / "ca.crt", wanted.access.ca)
     write_private(folder / "token", wanted.access.token)
-    write_private(config, frpc_config(wanted, server, admin, folder, program.local_port))
+    write_private(config, frpc_config(wanted, replace(server, address=address), admin, folder, program.local_port))
     process = subprocess.Popen(  # noqa: S603 - our binary, our file
         [program.frpc, "-c", config],
         stdin=subprocess.DEVNULL,
@@ -137,7 +139,7 @@ def start(program: Program, server: Server, wanted: Wanted) -> Frpc:
         env={},  # frpc takes a proxy from the environment and fills templates from it
         cwd=folder,
     )
-    frpc = Frpc(server, wanted, process, admin, folder)
+    frpc = Frpc(server, wanted, process, admin, folder, address)
     threading.Thread(target=_pass_on, args=(frpc,), daemon=True).start()
     return frpc
 

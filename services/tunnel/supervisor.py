@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tunnel.addresses import Addresses
 from tunnel.frpc import Frpc, Link, Program, start
 from tunnel.log import event
 from tunnel.wanted import Server, Wanted, WantedError, read_wanted
@@ -96,6 +97,7 @@ class Supervisor:
     said: dict[Server, Word] = field(default_factory=dict)
     failed: dict[Server, str] = field(default_factory=dict)
     """Why a server that has no frpc now has none."""
+    addresses: Addresses = field(default_factory=Addresses)
     sshd: str = ""
     """Why sshd does not greet; empty while it does."""
     sshd_due: float = 0.0
@@ -164,6 +166,8 @@ class Supervisor:
         self.complaints.pop("waiting-for-files", None)
         if wanted != self.wanted:
             self.wanted = wanted
+            for server in wanted.servers:
+                self.addresses.look(server.address, now)
             for frpc in self.running.values():
                 frpc.look_due = 0.0
 
@@ -179,7 +183,9 @@ class Supervisor:
             frpc.expire()
         settled = frpc.link is Link.ANNOUNCED and frpc.wanted == wanted
         frpc.look_due = now + (SETTLED_SECONDS if settled else LOOK_SECONDS)
-        if should_restart(frpc, wanted):
+        if frpc.link is Link.DOWN and self._moved(frpc, now):
+            self._end(server, "its server has another address")
+        elif should_restart(frpc, wanted):
             refused = frpc.link is Link.REFUSED
             self._end(server, "refused" if refused else "to use what changed")
             if refused:
@@ -193,13 +199,22 @@ class Supervisor:
             self._complain("waiting-for-sshd", self.sshd, now)
             return
         self.complaints.pop("waiting-for-sshd", None)
+        self.addresses.look(server.address, now)
+        address = self.addresses.of(server.address)
+        if address is None:
+            return
         try:
-            self.running[server] = start(self.program, server, wanted)
+            self.running[server] = start(self.program, server, wanted, address)
         except OSError as error:
             self.failed[server] = f"frpc cannot be started: {error}"
             event("cannot-start", server=server.name, reason=str(error), retry=self._retry(server).failed(now))
             return
-        event("started", server=server.name, address=f"{server.address}:{server.port}", host=wanted.unit.host)
+        event("started", server=server.name, address=f"{address}:{server.port}", host=wanted.unit.host)
+
+    def _moved(self, frpc: Frpc, now: float) -> bool:
+        """Tell whether a server that is not reached has another address by now."""
+        self.addresses.look(frpc.server.address, now)
+        return self.addresses.of(frpc.server.address) != frpc.address
 
     def _look(self, frpc: Frpc) -> None:
         before = frpc.link

@@ -50,7 +50,7 @@ API = ApiServers(("198.18.7.10/32",))
 def table(egress: Egress = EGRESS) -> list[Flow]:
     """Give the rows of the platform and of two tenants with a unit each."""
     return [
-        *platform_flows((), DNS, API),
+        *platform_flows((), API),
         *tenant_flows("lab-a", DNS, egress, internal=True),
         *tenant_flows("lab-b", DNS, of_stack(EgressSpec(allow=(allowed("10.50.0.0/16", 22),)), []), internal=False),
         *unit_flows("lab-a", "trainer", OWN_TUNNEL, [6006]),

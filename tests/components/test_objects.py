@@ -42,8 +42,9 @@ STORAGE = Storage(
 )
 SPEC = FrpSpec(kind="frp", domain_suffixes=("ssh.example.com",), connect=ConnectSpec(host="ssh.example.com"))
 API = ApiServers(("198.18.7.10/32",))
-TUNNEL = Tunnel(SPEC, "test", TierImages(image("entrance"), image("frp"), image("gate")), DnsSpec(), API)
+TUNNEL = Tunnel(SPEC, "test", TierImages(image("entrance"), image("frp"), image("gate")), API)
 SECRETS = TunnelSecrets({"token": "T"}, {"key": "K"}, "fingerprint-1", "fingerprint-2")
+ADDRESSES = {"gate": "10.43.0.9", "frps-0": "10.43.0.10", "frps-1": "10.43.0.11"}
 
 
 def test_tenant(golden: Golden) -> None:
@@ -58,13 +59,13 @@ def test_storage(golden: Golden) -> None:
 
 def test_tunnel(golden: Golden) -> None:
     """The tunnel tier is reviewed as one file."""
-    golden("tunnel.yaml", tunnel_manifests(TUNNEL, SECRETS))
+    golden("tunnel.yaml", tunnel_manifests(TUNNEL, SECRETS, ADDRESSES))
 
 
 def test_source_ranges_close_the_entrance_twice() -> None:
     """Ranges of clients are said to the load balancer and enforced by the policy, too."""
     service = ServiceSpec(type="LoadBalancer", source_ranges=("198.18.0.0/15",))
-    made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS)
+    made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS, ADDRESSES)
 
     assert made["entrance"]["spec"]["loadBalancerSourceRanges"] == ["198.18.0.0/15"]
     assert made["frps-in-policy"]["spec"]["ingress"][0]["from"] == [{"ipBlock": {"cidr": "198.18.0.0/15"}}]
@@ -89,7 +90,7 @@ def test_an_entrance_is_open_to_the_clouds_choice_by_default() -> None:
 
 def test_nobody_reaches_the_api_of_frps() -> None:
     """Its API and dashboard listen on loopback, without metrics, and the policy opens the ports of the table."""
-    made = tunnel_manifests(TUNNEL, SECRETS)
+    made = tunnel_manifests(TUNNEL, SECRETS, ADDRESSES)
     said = made["frps-config"]["data"]["frps.toml"]
     opened = {port["port"] for rule in made["frps-in-policy"]["spec"]["ingress"] for port in rule["ports"]}
 

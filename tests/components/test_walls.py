@@ -80,7 +80,7 @@ def test_each_direction_has_a_policy_of_its_own() -> None:
     rows = [*tenant_flows("lab-a", DnsSpec(), Egress(), internal=True), *unit_flows("lab-a", "web", OWN_TUNNEL, [80])]
     made = [
         *walls.policies("lab-a", {}, rows).values(),
-        *walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec(), API)).values(),
+        *walls.policies("gpu-runtime", {}, platform_flows((), API)).values(),
     ]
 
     assert len(made) == 10
@@ -245,7 +245,7 @@ def test_dns_addresses_are_opened_on_the_dns_port_alone() -> None:
 def test_both_ends_of_the_tunnel_agree() -> None:
     """A unit may begin what the tunnel servers let in: the row of each end names the same port and pods."""
     out = walls.policies("lab-a", {}, unit_flows("lab-a", "web", OWN_TUNNEL, []))["unit-web-out"]["spec"]["egress"]
-    into = walls.policies("gpu-runtime", {}, platform_flows((), DnsSpec(), API))["frps-in"]["spec"]["ingress"]
+    into = walls.policies("gpu-runtime", {}, platform_flows((), API))["frps-in"]["spec"]["ingress"]
 
     assert out[0]["ports"] == into[1]["ports"]
     assert into[1]["from"][0]["podSelector"] == {"matchLabels": {"app.kubernetes.io/component": "unit"}}

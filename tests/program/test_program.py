@@ -13,7 +13,7 @@ from pulumi.runtime import config, mocks
 from pulumi.runtime.settings import reset_options
 from typing_extensions import override
 
-from components import cluster, derive
+from components import cluster, derive, names
 from policy.law import judge
 from stacks import handover
 from stacks.load import parse
@@ -24,6 +24,8 @@ from tests.stack_files import ENCRYPTED, FILES, SECRET, handed_over, raw, stack_
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "__main__.py"
+ADDRESS = "10.132.0.9"
+"""Of every Service, as the cluster gives one to each."""
 PLATFORM = "organization/gpu-runtime/prod"
 
 
@@ -36,6 +38,8 @@ class Recorder(pulumi.runtime.Mocks):
     @override
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         self.made.append(args)
+        if args.typ == "kubernetes:core/v1:Service":
+            return f"{args.name}-id", {**args.inputs, "spec": {**args.inputs["spec"], "clusterIP": ADDRESS}}
         return f"{args.name}-id", args.inputs
 
     @override
@@ -163,6 +167,19 @@ def test_no_secret_reaches_an_object_that_is_not_a_secret() -> None:
 
     for secret in (SECRET, gate, derive.frp_token(SECRET, 1), derive.stack_key(gate, "prod").hex(), "PRIVATE KEY"):
         assert not any(secret in text for text in texts)
+
+
+def test_tunnel_servers_need_no_name_server() -> None:
+    """What they reach has its address in their pods: the gate under the name that frps.toml says, peers' companions."""
+    made = {args.name: args.inputs for args in run(next(file for file in FILES if file.stem == "Pulumi.prod")).made}
+    said = made["tunnel-frps-config"]["data"]
+    (alias,) = made["tunnel-frps-0"]["spec"]["template"]["spec"]["hostAliases"]
+
+    assert alias["ip"] == ADDRESS
+    assert [f"https://{name}:{names.GATE_PORT}" for name in alias["hostnames"]] == [
+        line.split('"')[1] for line in said["frps.toml"].splitlines() if line.startswith("addr = ")
+    ]
+    assert {peer["host"] for peer in json.loads(said["servers.json"])} == {ADDRESS}
 
 
 def test_a_units_pod_comes_after_all_that_it_needs() -> None:

@@ -183,7 +183,9 @@ def test_status_says_how_frpc_stands(status: object, link: Link) -> None:
 def frpc(tunnel: Wanted, link: Link, *, stale: bool = False, announced: bool = True) -> Frpc:
     """Return an frpc, without a process, that stands as said."""
     process: Any = None
-    return Frpc(SERVER, tunnel, process, Admin(1, "p"), Path(), announced=announced, stale=stale, link=link)
+    return Frpc(
+        SERVER, tunnel, process, Admin(1, "p"), Path(), SERVER.address, announced=announced, stale=stale, link=link
+    )
 
 
 @pytest.mark.parametrize("link", Link)
@@ -249,5 +251,5 @@ def test_an_frpc_that_cannot_start_is_an_error(tmp_path: Path, tunnel: Wanted) -
     """A missing binary is an OSError for the supervisor to report, and no thread is left behind."""
     before = threading.active_count()
     with pytest.raises(OSError, match="nothing"):
-        start(Program(tmp_path / "nothing", tmp_path, 2222), SERVER, tunnel)
+        start(Program(tmp_path / "nothing", tmp_path, 2222), SERVER, tunnel, SERVER.address)
     assert threading.active_count() == before

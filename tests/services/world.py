@@ -362,17 +362,18 @@ class Frps:
         """Take *token* from the next start on."""
         (self.folder / "frps-token").write_text(token)
 
-    def start(self, certificate: tuple[Path, Path] | None = None) -> None:
-        """Start frps, with *certificate* if it is not of our authority, and wait until it listens."""
+    def start(self, certificate: tuple[Path, Path] | None = None, bind: str = "127.0.0.1") -> None:
+        """Start frps at *bind*, with *certificate* if it is not of our authority, and wait until it listens."""
         cert, key = certificate or self.authority.issue("frps")
         config = self.folder / f"{self.name}.toml"
         ports = (self.port, self.connect_port, self.api_port, self.gate.port)
-        config.write_text(frps_config(self.folder, *ports, cert, key))
+        text = frps_config(self.folder, *ports, cert, key)
+        config.write_text(text.replace('bindAddr = "127.0.0.1"', f'bindAddr = "{bind}"'))
         # frps trusts for its plugin what its system trusts, and that is these two variables.
         env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
         argv = [str(ensure("frps")["frps"]), "-c", str(config)]
         self.process = Process(argv, self.folder / f"{self.name}.log", env)
-        wait_for(lambda: listens(self.port) and listens(self.connect_port), "frps listens")
+        wait_for(lambda: listens(self.port, bind) and listens(self.connect_port), "frps listens")
 
     @property
     def server(self) -> Server:
@@ -403,9 +404,9 @@ class Frps:
         return b""
 
 
-def listens(port: int) -> bool:
+def listens(port: int, address: str = "127.0.0.1") -> bool:
     """Tell whether somebody accepts connections on loopback's *port*."""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+    with contextlib.suppress(OSError), socket.create_connection((address, port), 1):
         return True
     return False
 

@@ -1,6 +1,7 @@
 """What a new secret does to the tunnel tier: who believes whom while old and new are both about, and what rolls."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -88,7 +89,9 @@ def servers(**ssh: Any) -> dict[str, Any]:
     platform = {**PROD["platform"], "ssh": {**PROD["platform"]["ssh"], **ssh}}
     made = stack(platform=platform)
     assert made.tunnel
-    return {k: v for k, v in tunnel_manifests(made.tunnel, TunnelSecrets({}, {}, "", "")).items() if k[-1].isdigit()}
+    addresses: dict[str, str] = defaultdict(lambda: "10.43.0.9")
+    found = tunnel_manifests(made.tunnel, TunnelSecrets({}, {}, "", ""), addresses)
+    return {role: one for role, one in found.items() if role[-1].isdigit()}
 
 
 def test_another_number_of_servers_rolls_none() -> None:
