@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import random
 import socket
 import threading
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from tunnel.addresses import Addresses
 from tunnel.frpc import Frpc, Link, Program, start
 from tunnel.log import event
+from tunnel.retry import Retry
 from tunnel.wanted import Server, Wanted, WantedError, read_wanted
 
 TICK_SECONDS = 0.25
@@ -25,9 +25,6 @@ LOOK_SECONDS = 1.0
 
 SETTLED_SECONDS = 5.0
 """Between questions to an frpc that is announced and has the newest files."""
-
-FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0
-"""Seconds before a server is tried again: at first, and at most."""
 
 SAY_SECONDS = 45.0
 """Between lines that say how a server stands though nothing changed; readers count on one a minute."""
@@ -48,21 +45,6 @@ def should_restart(frpc: Frpc, wanted: Wanted) -> bool:
     if frpc.link is Link.REFUSED:
         return frpc.stale or not frpc.announced
     return frpc.stale and (frpc.link is Link.DOWN or frpc.returned)
-
-
-@dataclass
-class Retry:
-    """When a server may be tried again: exponential, with jitter, so that units do not return in step."""
-
-    failures: int = 0
-    due: float = 0.0
-
-    def failed(self, now: float) -> float:
-        """Count one more failure and return the seconds to wait."""
-        wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(self.failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311
-        self.failures += 1
-        self.due = now + wait
-        return wait
 
 
 @dataclass(frozen=True)

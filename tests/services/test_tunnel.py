@@ -11,7 +11,8 @@ import pytest
 from tunnel import wanted as module
 from tunnel.frpc import Frpc, Link, Program, link_of, start, without, write_private
 from tunnel.frpc_config import Admin, frpc_config
-from tunnel.supervisor import LONGEST_WAIT, Retry, reap_orphans, should_restart
+from tunnel.retry import LONGEST_WAIT, Retry
+from tunnel.supervisor import reap_orphans, should_restart
 from tunnel.wanted import Server, Wanted, WantedError, read_wanted
 
 from tests.services.world import TOKEN, Authority, claim, mount, wait_for, wanted

@@ -54,7 +54,7 @@ proxy -> site: 10.128.255.254/32 TCP 443
 NODE_OF_THE_API_SERVER = {"gate -> site: 10.128.255.252/30 TCP 443", "gate -> site: 10.128.255.254/32 TCP 443"}
 """The rig's API server answers at its node, which is also a range of the cluster."""
 DNS = ("its pods UDP 53", "its pods TCP 53", "its Service UDP 53", "its Service TCP 53")
-RESOLVE = "".join(f"{who} -> cluster DNS: {where}\n" for who in ("frps", "prepare", "probe", "unit") for where in DNS)
+RESOLVE = "".join(f"{who} -> cluster DNS: {where}\n" for who in ("prepare", "probe", "unit") for where in DNS)
 EVERY_PORT = ("TCP 22", "TCP 25", "TCP 80", "TCP 443", "UDP 53", "UDP 443")
 
 
