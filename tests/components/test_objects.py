@@ -75,7 +75,7 @@ def test_an_internal_entrance_is_said_in_the_words_of_each_cloud() -> None:
     """It is asked for with every cloud's own annotation, and what the stack file says itself wins."""
     own = {"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing", "example.com/mine": "x"}
     service = ServiceSpec(internal=True, annotations=own)
-    made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS)
+    made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS, ADDRESSES)
     said = made["entrance"]["metadata"]["annotations"]
 
     assert said.items() >= {**INTERNAL, **own}.items()
@@ -83,7 +83,7 @@ def test_an_internal_entrance_is_said_in_the_words_of_each_cloud() -> None:
 
 def test_an_entrance_is_open_to_the_clouds_choice_by_default() -> None:
     """Without `internal` nothing is said, so that no cloud is told what its operator did not ask for."""
-    said = tunnel_manifests(TUNNEL, SECRETS)["entrance"]["metadata"]["annotations"]
+    said = tunnel_manifests(TUNNEL, SECRETS, ADDRESSES)["entrance"]["metadata"]["annotations"]
 
     assert not set(said) & set(INTERNAL)
 
