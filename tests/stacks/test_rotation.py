@@ -123,7 +123,7 @@ def test_a_bandwidth_limit_is_the_gates_to_say_and_rolls_the_servers() -> None:
         made = stack(**changes)
         secrets = Keys(made).tunnel()
         assert made.tunnel
-        built = tunnel_manifests(made.tunnel, secrets)
+        built = tunnel_manifests(made.tunnel, secrets, defaultdict(lambda: "10.43.0.9"))
         frps, gate = (built[name]["spec"]["template"]["metadata"]["annotations"] for name in ("frps-0", "gate"))
         return (await _plain(secrets.gate))["bandwidth"], frps, gate
 
