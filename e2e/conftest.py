@@ -26,6 +26,7 @@ ORDER = (
     "test_storage",
     "test_prepare",
     "test_proxy",
+    "test_web_ports",
     "test_unit_life",
     "test_rotation",
     "test_two_stacks",
