@@ -19,6 +19,7 @@ from bench.figures import Row, load_note
 from components import derive
 from components.entrance_config import Doors, LimitsSpec, haproxy_cfg
 from components.frp_config import PKI_DIR, frps_toml
+from components.tunnel_door import TunnelDoors, door_cfg
 from tools import toolchain
 from tools.images.build import part_files
 from tools.images.recipes import ENTRANCE_ROOT, OPENSSH
@@ -46,6 +47,7 @@ class Variant:
 
     name: str
     entrance: bool = True
+    door: bool = True
     frp: bool = True
     mux: bool = True
     tls: bool = True
@@ -53,12 +55,13 @@ class Variant:
     pool: int = 1
 
 
-DIRECT = Variant("direct", entrance=False, frp=False)
+DIRECT = Variant("direct", entrance=False, door=False, frp=False)
 SHIPPED = Variant("as shipped", mux=False)
 VARIANTS = (
     DIRECT,
     SHIPPED,
     Variant("without the entrance", mux=False, entrance=False),
+    Variant("without the units' door", mux=False, door=False),
     Variant("tcpMux"),
     Variant("pool of 5", mux=False, pool=5),
     Variant("no pool", mux=False, pool=0),
@@ -174,12 +177,17 @@ def _frp(stack: ExitStack, folder: Path, variant: Variant, sshd: int) -> int:
     said |= {"bindPort": bind, "tcpmuxHTTPConnectPort": connect, "webServer.port": api, "bindAddr": '"127.0.0.1"'}
     said |= {"transport.tcpMux": str(variant.mux).lower(), "transport.tls.force": str(variant.tls).lower()}
     (folder / "frps.toml").write_text("".join(f"{name} = {value}\n" for name, value in said.items()))
-    (folder / "frpc.json").write_text(_frpc(folder, variant, bind, sshd))
-    for program, config in (("frps", "frps.toml"), ("frpc", "frpc.json")):
-        argv = [str(toolchain.ensure(program)[program]), "-c", str(folder / config)]
-        stack.enter_context(_running(argv, folder / f"{program}.log", {}))
-        _until(bind, folder / f"{program}.log")
+    _start(stack, folder, "frps", "frps.toml")
+    _until(bind, folder / "frps.log")
+    door = _door(stack, folder, bind) if variant.door else bind
+    (folder / "frpc.json").write_text(_frpc(folder, variant, door, sshd))
+    _start(stack, folder, "frpc", "frpc.json")
     return connect
+
+
+def _start(stack: ExitStack, folder: Path, program: str, config: str) -> None:
+    argv = [str(toolchain.ensure(program)[program]), "-c", str(folder / config)]
+    stack.enter_context(_running(argv, folder / f"{program}.log", {}))
 
 
 def _frpc(folder: Path, variant: Variant, bind: int, sshd: int) -> str:
@@ -200,19 +208,34 @@ def _frpc(folder: Path, variant: Variant, bind: int, sshd: int) -> str:
 
 def _entrance(stack: ExitStack, folder: Path, frps: int) -> int:
     """Start the entrance in its image's file system; give its port."""
+    port, health = _port(), _port()
+    doors = Doors(f"127.0.0.1:{port}", f"127.0.0.1:{health}", f"127.0.0.1:{frps}", f"/{LUA.name}")
+    _haproxy(stack, folder, "entrance", haproxy_cfg(LimitsSpec(), 1, doors))
+    _until(port, folder / "entrance.log")
+    return port
+
+
+def _door(stack: ExitStack, folder: Path, frps: int) -> int:
+    """Start the units' door before *frps*; give its port."""
+    port = _port()
+    doors = TunnelDoors(f"127.0.0.1:{port}", f"127.0.0.1:{_port()}", f"127.0.0.1:{frps}")
+    _haproxy(stack, folder, "door", door_cfg(LimitsSpec(), doors))
+    _until(port, folder / "door.log")
+    return port
+
+
+def _haproxy(stack: ExitStack, folder: Path, name: str, config: str) -> None:
+    """Start HAProxy in its image's file system."""
     root = folder.parent / "root"
     if not root.exists():
         root.mkdir()
         archive = part_files(ENTRANCE_ROOT) / "root.tar"
         subprocess.run(["tar", "-C", root, "-xf", archive, "--exclude=./dev/*"], check=True)
         shutil.copy(LUA, root / LUA.name)
-    port, health = _port(), _port()
-    doors = Doors(f"127.0.0.1:{port}", f"127.0.0.1:{health}", f"127.0.0.1:{frps}", f"/{LUA.name}")
-    (root / f"{folder.name}.cfg").write_text(haproxy_cfg(LimitsSpec(), 1, doors))
-    argv = [shutil.which("chroot") or "chroot", str(root), "/usr/sbin/haproxy", "-db", "-f", f"/{folder.name}.cfg"]
-    stack.enter_context(_running(argv, folder / "haproxy.log"))
-    _until(port, folder / "haproxy.log")
-    return port
+    file = f"{folder.name}-{name}.cfg"
+    (root / file).write_text(config)
+    argv = [shutil.which("chroot") or "chroot", str(root), "/usr/sbin/haproxy", "-db", "-f", f"/{file}"]
+    stack.enter_context(_running(argv, folder / f"{name}.log"))
 
 
 def _until(port: int, log: Path) -> None:

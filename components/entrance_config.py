@@ -27,6 +27,12 @@ TOO_MANY = 2
 RESERVE = 64
 """Connections beside those of clients: the kubelet's questions."""
 
+SPARE = 64
+"""Connections of a unit beside those of its sessions: to be called by, waiting, and ended ones not yet noticed."""
+
+UNITS = 4096
+"""Connections of all units beside those of sessions: two for each of 2,000."""
+
 HOST = "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?(:[0-9]{1,5})?$"
 """What CONNECT may name: a host name and a port. So it is what frps looks up, and harmless in a log."""
 
@@ -35,6 +41,26 @@ Bandwidth = Annotated[
     str, matching(re.compile(r"[1-9][0-9]{0,4}MB"), "must be a whole number of MB a second, 1MB to 99999MB")
 ]
 """In frp's words, where MB are 2^20 bytes."""
+
+
+class TunnelLimitsSpec(Model):
+    """How many connections of units each tunnel server takes at once.
+
+    A unit has one to be called by, one that waits for a session, and one for each session.
+    """
+
+    per_source: Annotated[int, Field(ge=8, le=100_000)] | None = None
+    """From one address, which is one unit's pod unless the cluster hides it. Default: perUnit and SPARE more."""
+    total: Annotated[int, Field(ge=8, le=100_000)] | None = None
+    """Of all. Default: those of all sessions, and UNITS more."""
+
+    def of_source(self, limits: "LimitsSpec") -> int:
+        """Give the limit of one address, beside the *limits* of clients."""
+        return self.per_source or limits.per_unit + SPARE
+
+    def of_all(self, limits: "LimitsSpec") -> int:
+        """Give the limit of all, beside the *limits* of clients."""
+        return self.total or limits.total + UNITS
 
 
 class LimitsSpec(Model):
@@ -48,6 +74,7 @@ class LimitsSpec(Model):
     """Of all, those that have not said CONNECT yet included."""
     bandwidth: Bandwidth | None = None
     """Of each unit in a second, to and from it together; the gate has frps keep it, whatever the unit's client says."""
+    tunnel: TunnelLimitsSpec = TunnelLimitsSpec()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ def frps_toml(gate: str) -> str:
     """Configure one tunnel server that asks *gate* (``https://host:port``) before it believes a client."""
     operations = ", ".join(f'"{operation}"' for operation in GATE_OPERATIONS)
     return f"""\
-bindPort = {names.TUNNEL_PORT}
+# units come through the door beside us, and only it comes here
+bindAddr = "127.0.0.1"
+bindPort = {names.FRPS_TUNNEL_PORT}
 # clients come through the entrance beside us, and only it comes here
 proxyBindAddr = "127.0.0.1"
 tcpmuxHTTPConnectPort = {names.FRPS_CONNECT_PORT}

@@ -10,6 +10,7 @@ from components.entry import spread
 from components.frp_config import PKI_DIR
 from components.kube import SKIP_AWAIT, metadata
 from components.model import Manifest, requirements
+from components.tunnel_door import ALIVE_PATH, door_container
 from policy.baseline import container_security
 
 FRPS = "frps"
@@ -22,7 +23,7 @@ SOFT_MEMORY = "400MiB"
 """From here on Go collects harder, so that a burst of sessions does not reach the limit."""
 
 END_SECONDS = 30
-"""Beside the drain: for HAProxy, frps and the companion to end in turn."""
+"""Beside the drain: for HAProxy, the companion, the door and frps to end in turn."""
 
 
 def drain_of(deployment: Manifest) -> int:
@@ -36,19 +37,20 @@ def server_deployment(
 ) -> Manifest:
     """Build the Deployment of the tunnel server that *worn* names; *images* are of frp and entrance.
 
-    HAProxy is the pod's program, frps and the companion are sidecars: a pod that ends drains HAProxy first, and frps
-    carries its sessions until HAProxy is gone. *gate* is the line of /etc/hosts by which frps finds the gate, whom it
+    HAProxy is the pod's program, all else are sidecars: a pod that ends drains HAProxy first, and door and frps carry
+    its sessions until HAProxy is gone. *gate* is the line of /etc/hosts by which frps finds the gate, whom it
     asks at each CONNECT: with a name to look up, nobody could log in while cluster DNS is away.
     """
     name = worn["app.kubernetes.io/instance"]
     volumes = [{"name": "config", "configMap": {"name": FRPS}}, platform.secret_volume("pki", FRPS)]
+    companion = companion_container(images["entrance"], name)
     made = platform.deployment(
         worn,
         1,
         entrance_container(images["entrance"]),
         volumes,
         fingerprint,
-        initContainers=[_frps(images["frp"]), companion_container(images["entrance"], name)],
+        initContainers=[_frps(images["frp"]), door_container(images["entrance"]), companion],
         hostAliases=[gate],
         terminationGracePeriodSeconds=drain + GRACE_SECONDS + END_SECONDS,
         topologySpreadConstraints=[spread(FRPS)],
@@ -71,8 +73,11 @@ def _frps(image: str) -> Manifest:
             {"name": "SSL_CERT_DIR", "value": "/nonexistent"},
             {"name": "GOMEMLIMIT", "value": SOFT_MEMORY},
         ],
-        "ports": [{"name": "tunnel", "containerPort": names.TUNNEL_PORT, "protocol": "TCP"}],
-        "livenessProbe": {"tcpSocket": {"port": "tunnel"}, "periodSeconds": 10, "failureThreshold": 6},
+        "livenessProbe": {
+            "httpGet": {"path": ALIVE_PATH, "port": names.DOOR_HEALTH_PORT},
+            "periodSeconds": 10,
+            "failureThreshold": 6,
+        },
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("config", CONFIG_DIR, read_only=True), mount("pki", PKI_DIR, read_only=True)],

@@ -46,7 +46,10 @@ CONNECT_PORT = 1337
 """frps answers HTTP CONNECT here: the one port that clients reach."""
 
 TUNNEL_PORT = 7000
-"""frps answers tunnel clients here."""
+"""Units' tunnel clients come here, to the door before frps."""
+
+FRPS_TUNNEL_PORT = 7002
+"""frps itself answers tunnel clients here, on loopback: only the door in front of it comes there."""
 
 FRPS_CONNECT_PORT = 1338
 """frps itself answers HTTP CONNECT here, on loopback: only the entrance in front of it comes there."""
@@ -59,6 +62,9 @@ STATE_PORT = 7001
 
 HEALTH_PORT = 1339
 """The entrance tells the kubelet here that it runs, however many clients it has."""
+
+DOOR_HEALTH_PORT = 1340
+"""The door for tunnel clients tells the kubelet here that it runs, and whether frps does."""
 
 GATE_PORT = 9000
 """The gate authorises frps' clients here, over TLS."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pulumi
 from pydantic import Field, StrictBool
 
-from components import gate, names, platform, walls
+from components import gate, names, platform, tunnel_door, walls
 from components.derive import fingerprint
 from components.entrance import CONFIG_FILE, SERVERS_FILE, servers_json
 from components.entrance_config import LimitsSpec, haproxy_cfg
@@ -20,6 +20,7 @@ from components.kube import metadata, register
 from components.metrics import MetricsSpec, metrics_flows
 from components.model import Host, Manifest, Model, Port
 from components.roll import say_roll
+from components.tunnel_door import door_cfg
 from components.tunnel_server import ServerSpec
 from components.unit_spec import seconds
 
@@ -141,7 +142,8 @@ def tunnel_manifests(tunnel: Tunnel, secrets: TunnelSecrets, addresses: Addresse
 def _read_at_start(tunnel: Tunnel) -> dict[str, str]:
     """Give the files that a server reads only when it starts, so that another content rolls it."""
     cfg = haproxy_cfg(tunnel.spec.limits, seconds(tunnel.spec.drain))
-    return {"frps.toml": frps_toml(gate.URL), CONFIG_FILE: cfg}
+    door = door_cfg(tunnel.spec.limits)
+    return {"frps.toml": frps_toml(gate.URL), CONFIG_FILE: cfg, tunnel_door.CONFIG_FILE: door}
 
 
 def _config(tunnel: Tunnel, addresses: Addresses) -> Manifest:

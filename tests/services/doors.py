@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tunnel.wanted import Server
+
 from components.entrance_config import Doors, LimitsSpec, haproxy_cfg
+from components.tunnel_door import TunnelDoors, door_cfg
 from tests.services.world import ROOT, Frps, Process, free_port, python, wait_for
 
 LUA = ROOT / "services/entrance/sessions.lua"
@@ -42,22 +45,12 @@ class Entrance:
             f"{inside}/sessions.lua",
         )
         (folder / "haproxy.cfg").write_text(haproxy_cfg(self.limits, self.drain, doors))
-        argv = [
-            shutil.which("chroot") or "/usr/sbin/chroot",
-            str(self.root),
-            "/usr/sbin/haproxy",
-            "-db",
-            "-f",
-            f"{inside}/haproxy.cfg",
-        ]
-        self.process = Process(argv, self.frps.folder / f"entrance-{self.port}.log")
+        self.process = haproxy(self.root, f"{inside}/haproxy.cfg", self.frps.folder / f"entrance-{self.port}.log")
         wait_for(self.healthy, "the entrance runs")
 
     def healthy(self) -> bool:
         """Tell whether it says that it runs."""
-        with contextlib.suppress(OSError):
-            return get(self.health, "/healthz")[0] == http.HTTPStatus.OK
-        return False
+        return runs(self.health)
 
     def ask(self, said: bytes, *, source: str = "127.0.0.1", rest: float = 5.0) -> bytes:
         """Send *said* from *source*; return what comes back, until it is silent for *rest* seconds or closed."""
@@ -98,10 +91,60 @@ class Entrance:
     @property
     def memory(self) -> int:
         """Bytes that it has in memory."""
-        (line,) = (
-            at for at in Path(f"/proc/{self.process.popen.pid}/status").read_text().splitlines() if "VmRSS" in at
-        )
-        return int(line.split()[1]) * 1024
+        return memory_of(self.process)
+
+
+@dataclass
+class TunnelDoor:
+    """A running HAProxy before the port of *frps* that units come to, in the file system of its image (*root*)."""
+
+    root: Path
+    frps: Frps
+    limits: LimitsSpec = field(default_factory=LimitsSpec)
+    port: int = field(default_factory=free_port)
+    health: int = field(default_factory=free_port)
+    process: Process = field(init=False)
+
+    def __post_init__(self) -> None:
+        doors = TunnelDoors(f"127.0.0.1:{self.port}", f"127.0.0.1:{self.health}", f"127.0.0.1:{self.frps.port}")
+        config = self.root / f"door-{self.port}.cfg"
+        config.write_text(door_cfg(self.limits, doors))
+        self.process = haproxy(self.root, f"/{config.name}", self.frps.folder / f"door-{self.port}.log")
+        wait_for(self.healthy, "the door runs")
+
+    @property
+    def server(self) -> Server:
+        """Say where units reach frps, as their list does."""
+        return Server(self.frps.name, "127.0.0.1", self.port)
+
+    def healthy(self) -> bool:
+        """Tell whether it says that it runs."""
+        return runs(self.health)
+
+    def reached(self) -> int:
+        """Count the connections that frps has taken and not ended."""
+        there, established = f":{self.frps.port:04X}", "01"
+        lines = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+        return sum(line[1].endswith(there) and line[3] == established for line in lines)
+
+
+def haproxy(root: Path, config: str, log: Path) -> Process:
+    """Start HAProxy in the file system of its image, where *config* is a file."""
+    chroot = shutil.which("chroot") or "/usr/sbin/chroot"
+    return Process([chroot, str(root), "/usr/sbin/haproxy", "-db", "-f", config], log)
+
+
+def runs(health: int) -> bool:
+    """Tell whether an HAProxy says at the port *health* that it runs."""
+    with contextlib.suppress(OSError):
+        return get(health, "/healthz")[0] == http.HTTPStatus.OK
+    return False
+
+
+def memory_of(process: Process) -> int:
+    """Count the bytes that a process has in memory."""
+    (line,) = (at for at in Path(f"/proc/{process.popen.pid}/status").read_text().splitlines() if "VmRSS" in at)
+    return int(line.split()[1]) * 1024
 
 
 @dataclass
@@ -152,7 +195,7 @@ def get(port: int, path: str) -> tuple[int, bytes]:
 
 
 @contextlib.contextmanager
-def thrown(entrance: Entrance, count: int, said: bytes, sources: int) -> Iterator[list[socket.socket]]:
+def thrown(entrance: Entrance | TunnelDoor, count: int, said: bytes, sources: int) -> Iterator[list[socket.socket]]:
     """Hold *count* connections from *sources* addresses, each of which has said *said*."""
     held: list[socket.socket] = []
     try:

@@ -328,7 +328,7 @@ def frps_config(  # noqa: PLR0913, PLR0917 - what differs from the platform's
     """Return the platform's own configuration of frps, with this test's ports and files."""
     text = frps_toml(f"https://127.0.0.1:{gate_port}")
     changes = {
-        f"bindPort = {names.TUNNEL_PORT}": f'bindAddr = "127.0.0.1"\nbindPort = {port}',
+        f"bindPort = {names.FRPS_TUNNEL_PORT}": f"bindPort = {port}",
         f"tcpmuxHTTPConnectPort = {names.FRPS_CONNECT_PORT}": f"tcpmuxHTTPConnectPort = {connect_port}",
         f"webServer.port = {names.FRPS_API_PORT}": f"webServer.port = {api_port}",
         f"{PKI_DIR}/tls.crt": str(cert),
