@@ -1,7 +1,8 @@
 """What the cluster says of a stack's units, read with the deployer's rights: a few lists, and logs where asked."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -9,9 +10,11 @@ from lightkube import Client
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import Event, PersistentVolumeClaim, Pod
+from lightkube.resources.discovery_v1 import EndpointSlice
 from status.evidence import LINES, MINUTES_SECONDS
 from status.objects import TUNNEL, Object, Seen, running
 from status.states import Phase, State, state_of
+from status.tier import SERVICE_LABEL, SHUT
 
 from components import cluster, names
 from components.cluster_view import PAGE
@@ -48,6 +51,8 @@ class Survey:
     claims: Mapping[str, list[Object]]
     """By namespace, like the jobs."""
     jobs: Mapping[str, list[Object]]
+    tier: tuple[Object, ...] | None = None
+    """EndpointSlices of the tunnel tier; None where nobody asked, or they may not be listed."""
 
     def seen(self, place: Place) -> Seen:
         """Give what is known of one unit without its events and its log."""
@@ -56,13 +61,15 @@ class Survey:
             pods=tuple(self.pods.get(place, ())),
             claims=tuple(self.claims.get(place.namespace, ())),
             jobs=tuple(self.jobs.get(place.namespace, ())),
+            tier=self.tier,
         )
 
 
-def survey(client: Client, owner: str, namespaces: Iterable[str]) -> Survey:
+def survey(client: Client, owner: str, namespaces: Iterable[str], *, tier: bool = False) -> Survey:
     """List what stack *owner* has: in the whole cluster, or where that may not be listed in its *namespaces*.
 
-    Four questions, however many units there are. Raises what the client raises; see ``cluster.answered``.
+    *tier*: its units are reached through the cluster's own tunnel tier, which is looked at, too.
+    Five questions, however many units there are. Raises what the client raises; see ``cluster.answered``.
     """
     within = sorted(set(namespaces))
     ours = {names.OWNER_LABEL: owner}
@@ -75,7 +82,21 @@ def survey(client: Client, owner: str, namespaces: Iterable[str]) -> Survey:
         pods=_by(_place, listed(Pod, "unit")),
         claims=_by(_namespace, listed(PersistentVolumeClaim, "storage")),
         jobs=_by(_namespace, listed(Job, "prepare")),
+        tier=_tier(client) if tier else None,
     )
+
+
+def _tier(client: Client) -> tuple[Object, ...] | None:
+    """List what stands behind the tier's Services; None where that may not be listed."""
+    services: dict[str, Any] = {SERVICE_LABEL: list(SHUT)}
+    try:
+        return tuple(
+            one.to_dict() for one in client.list(EndpointSlice, namespace=names.PLATFORM_NAMESPACE, labels=services)
+        )
+    except httpx2.HTTPStatusError as error:
+        if error.response.status_code != httpx2.codes.FORBIDDEN:
+            raise
+        return None
 
 
 def states(client: Client, found: Survey, places: Iterable[Place], *, logs: bool = True) -> Iterator[Judged]:
@@ -85,13 +106,11 @@ def states(client: Client, found: Survey, places: Iterable[Place], *, logs: bool
         seen = found.seen(place)
         if state_of(seen).unit.phase not in WELL and place.namespace not in events:
             events[place.namespace] = events_in(client, place.namespace)
-        whole = Seen(
-            deployment=seen.deployment,
-            pods=seen.pods,
+        whole = replace(
+            seen,
             events=events.get(place.namespace, ()),
-            claims=seen.claims,
-            jobs=seen.jobs,
             log=tunnel_log(client, place.namespace, seen) if logs else None,
+            read=datetime.now(UTC),
         )
         yield Judged(place, whole, state_of(whole))
 
@@ -103,6 +122,8 @@ class Looker:
     kubeconfig: str
     context: str
     owner: str
+    tier: bool = False
+    """Whether the units are reached through the cluster's own tunnel tier."""
     client: Client | None = None
 
     def __call__(self, places: Iterable[Place], *, logs: bool) -> list[Judged]:
@@ -110,7 +131,7 @@ class Looker:
         wanted = list(places)
         with cluster.ONE_AT_A_TIME, cluster.answered():
             self.client = self.client or cluster.connect(self.kubeconfig, self.context)
-            found = survey(self.client, self.owner, (place.namespace for place in wanted))
+            found = survey(self.client, self.owner, (place.namespace for place in wanted), tier=self.tier)
             return list(states(self.client, found, wanted, logs=logs))
 
 

@@ -6,13 +6,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Pod, Service
+from status.states import Ssh
 
 from components import names
 from e2e.test_main_job import gate_log
 from e2e.world import WITH_PACK, World, attempt, wait_until
 from tools import toolchain
 from tools.stack.client import ssh
+from tools.stack.reading import read_file
+from tools.status.rows import rows
 
 UNIT, ALIAS, NAMESPACE = "unit-other", "other.lab-a", "lab-a"
 GATES: dict[str, Any] = {"app.kubernetes.io/component": "gate"}
@@ -90,6 +94,34 @@ def test_killed_gates_cut_nobody(world: World) -> None:
         wait_until(lambda: logs_in(world), "the next gates to let somebody in")
         assert answers(session)
         assert before.isdisjoint({pod.metadata.name for pod in gates(world) if pod.metadata})
+
+
+def test_while_no_gate_answers_status_says_so(world: World) -> None:
+    """Without a gate the open session lives, nobody new gets in, and `make status` says both; then all is as before."""
+    with working(world) as session:
+        assert state(world) == (Ssh.REACHABLE, "Announced")
+        before = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE).spec.replicas
+        try:
+            scale(world, 0)
+            wait_until(lambda: state(world) == (Ssh.PENDING, "NoGate"), "status to tell that no gate answers")
+            assert not logs_in(world)
+            assert answers(session)
+        finally:
+            scale(world, before or 1)
+        wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
+        wait_until(lambda: logs_in(world), "a login")
+        assert answers(session)
+
+
+def scale(world: World, replicas: int) -> None:
+    """Have so many gates."""
+    world.cluster.patch(Deployment, "gate", {"spec": {"replicas": replicas}}, namespace=names.PLATFORM_NAMESPACE)
+
+
+def state(world: World) -> tuple[Ssh, str]:
+    """Give what `make status` says of a login, and why."""
+    found = rows(world.cluster, read_file(world.workspace.config_file, world.workspace.stack))
+    return next((row.state.ssh.state, row.state.ssh.reason) for row in found if row.unit == "other")
 
 
 def gates(world: World) -> list[Pod]:

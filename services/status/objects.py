@@ -26,6 +26,10 @@ class Seen:
     """That fill volumes of its namespace."""
     log: tuple[str, ...] | None = None
     """The tunnel client's lines of the last minutes, oldest first; None: not read."""
+    read: datetime | None = None
+    """When the log was read."""
+    tier: tuple[Object, ...] | None = None
+    """EndpointSlices of the tunnel tier; None: it is elsewhere, or may not be seen."""
 
     @property
     def pod(self) -> Object | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from status.evidence import Evidence, evidence
+from status.evidence import MINUTES_SECONDS, Evidence, evidence
 from status.failures import container_failure, ending, failure
 from status.objects import (
     EXIT,
@@ -21,6 +21,7 @@ from status.objects import (
     statuses,
     terminated,
 )
+from status.tier import shut
 
 NOT_READ = "NotRead"
 """Reason of an SSH state that nobody knows, since the evidence was not asked for or may not be seen."""
@@ -211,7 +212,7 @@ RULES: tuple[Callable[[Seen], Verdict | None], ...] = (
 
 
 def ssh_of(seen: Seen, verdict: Verdict) -> SshVerdict:
-    """Judge by the tunnel client's own words whether a login works; whether the pod is ready does not matter."""
+    """Judge by the tunnel client's own words, and by the tier's, whether a login works; not by the pod's readiness."""
     if not seen.has_ssh:
         return SshVerdict(Ssh.DISABLED, "NoSsh")
     tunnel = status_of(seen.pod, TUNNEL)
@@ -222,14 +223,24 @@ def ssh_of(seen: Seen, verdict: Verdict) -> SshVerdict:
         return SshVerdict(Ssh.PENDING, verdict.reason, verdict.message)
     if seen.log is None:
         return SshVerdict(Ssh.PENDING, NOT_READ, "the log of its container `tunnel` was not read")
-    return _by_links(evidence(seen.log))
+    found = _by_links(evidence(seen.log), "yet" if _young(seen) else "lately")
+    closed = shut(seen.tier) if seen.tier is not None and found.state is Ssh.REACHABLE else None
+    return SshVerdict(Ssh.PENDING, *closed) if closed else found
 
 
-def _by_links(said: Evidence) -> SshVerdict:
+def _young(seen: Seen) -> bool:
+    """Say whether the tunnel client runs for less than the time that its log was read of."""
+    begun = moment((running(seen.pod, TUNNEL) or {}).get("startedAt"))
+    if begun is None or seen.read is None:
+        return False
+    return (seen.read - begun).total_seconds() < MINUTES_SECONDS
+
+
+def _by_links(said: Evidence, since: str) -> SshVerdict:
     if said.whole:
         return SshVerdict(Ssh.REACHABLE, "Announced")
     if not said.links:
-        return SshVerdict(Ssh.PENDING, "NoEvidence", said.complaint or "its tunnel client has said nothing lately")
+        return SshVerdict(Ssh.PENDING, "NoEvidence", said.complaint or f"its tunnel client has said nothing {since}")
     others = ", ".join(link.text for link in said.links if link not in said.announced)
     if said.announced:
         count = f"by {len(said.announced)} of {len(said.links)} servers"

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Event, Pod
+from lightkube.resources.discovery_v1 import EndpointSlice
 from status.objects import Object
 from status.states import NOT_READ, Phase, Ssh
 
@@ -34,7 +35,8 @@ def refusal(status: int) -> httpx2.HTTPStatusError:
 class Cluster:
     """Answers as the client does, and remembers the questions."""
 
-    def __init__(self, *, everywhere: bool = True, log: int = 200, events: int = 200) -> None:
+    def __init__(self, *, everywhere: bool = True, log: int = 200, events: int = 200, tier: int = 200) -> None:
+        self.tier_status = tier
         self.everywhere, self.log_status, self.events_status = everywhere, log, events
         self.asked: list[tuple[str, str]] = []
         self.logs: list[str] = []
@@ -50,6 +52,8 @@ class Cluster:
         self.asked.append((kind.__name__, namespace))
         if namespace == EVERYWHERE and not self.everywhere:
             raise refusal(403)
+        if kind is EndpointSlice and self.tier_status != 200:
+            raise refusal(self.tier_status)
         if kind is Event and self.events_status != 200:
             raise refusal(self.events_status)
         there = (
@@ -105,6 +109,16 @@ def test_logs_are_read_only_where_asked() -> None:
 
     assert judged(cluster, logs=False)[WELL].state.ssh.reason == NOT_READ
     assert cluster.logs == []
+
+
+@pytest.mark.parametrize(("status", "reason"), [(200, "NoTunnelServer"), (403, "Announced")])
+def test_the_tier_is_looked_at(status: int, reason: str) -> None:
+    """It is asked once for all units; who may not see it goes by what the units say."""
+    cluster: Any = Cluster(tier=status)
+    found = states(cluster, survey(cluster, "dev", ["lab-a", "lab-b"], tier=True), [WELL])
+
+    assert [one.state.ssh.reason for one in found] == [reason]
+    assert cluster.asked.count(("EndpointSlice", names.PLATFORM_NAMESPACE)) == 1
 
 
 def test_without_events_there_is_a_state() -> None:

@@ -10,6 +10,7 @@ from lightkube.core.resource_registry import resource_registry
 from lightkube.models.authorization_v1 import ResourceAttributes, SelfSubjectAccessReviewSpec
 from lightkube.resources.authorization_v1 import SelfSubjectAccessReview
 
+from components import names
 from components.cluster import answered
 from components.model import Manifest
 from components.wording import shortened
@@ -36,7 +37,9 @@ BESIDE = (
 """Group, resource and verbs of what tells, in the stack's namespaces, why a pod is not ready or its walls are open, and
 of what tells a running pod that its keys changed."""
 
-NICE = frozenset({("events", "list"), ("events", "watch"), ("pods/log", "get"), ("pods", "patch")})
+NICE = frozenset(
+    {("events", "list"), ("events", "watch"), ("pods/log", "get"), ("pods", "patch"), ("endpointslices", "list")}
+)
 """Resources and verbs of those without which all works: a failure says less, new keys take a minute or two."""
 
 LOOKED_AT = (("", "namespaces"), ("", "persistentvolumeclaims"))
@@ -82,6 +85,7 @@ def needed(manifests: Iterable[Manifest]) -> dict[Right, set[str]]:
     namespaces = set().union(*found.values())
     for right in (Right(group, resource, verb) for group, resource, verbs in BESIDE for verb in verbs):
         found[right] = set(namespaces)
+    found[Right("discovery.k8s.io", "endpointslices", "list")] = {names.PLATFORM_NAMESPACE}
     for group, resource in LOOKED_AT:
         found[Right(group, resource, "list")] = set()
     found.update({right: set() for manifest in listed for right in _granted(manifest)})
