@@ -98,6 +98,7 @@ def test_killed_gates_cut_nobody(world: World) -> None:
 
 def test_while_no_gate_answers_status_says_so(world: World) -> None:
     """Without a gate the open session lives, nobody new gets in, and `make status` says both; then all is as before."""
+    wait_until(lambda: all_ready(world), "both gates, after the last test")
     with working(world) as session:
         assert state(world) == (Ssh.REACHABLE, "Announced")
         before = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE).spec.replicas
@@ -124,13 +125,20 @@ def state(world: World) -> tuple[Ssh, str]:
     return next((row.state.ssh.state, row.state.ssh.reason) for row in found if row.unit == "other")
 
 
+def all_ready(world: World) -> bool:
+    """Tell whether there are as many gates as shall be, and each is ready."""
+    found = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE)
+    assert found.spec is not None
+    return bool(found.status and found.status.readyReplicas == len(gates(world)) == found.spec.replicas)
+
+
 def gates(world: World) -> list[Pod]:
     """Give the gate's pods."""
     return list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=GATES))
 
 
-def test_only_the_gate_may_ask_the_cluster(world: World) -> None:
-    """Of the platform's pods the gate alone has a token, and with it no right but to read two kinds."""
+def test_only_gate_and_proxy_may_ask_the_cluster(world: World) -> None:
+    """Of the platform's pods gate and proxy alone have a token; the gate's lets it read two kinds, and no more."""
     pods = list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE))
     with_token = {
         (pod.metadata.labels or {})[names.COMPONENT_LABEL]
@@ -139,7 +147,7 @@ def test_only_the_gate_may_ask_the_cluster(world: World) -> None:
         for volume in pod.spec.volumes or ()
         if volume.projected and any(source.serviceAccountToken for source in volume.projected.sources or ())
     }
-    assert with_token == {"gate"}
+    assert with_token == {"gate", "proxy"}
     kubectl = [str(toolchain.ensure("kubectl")["kubectl"]), f"--kubeconfig={world.rig.kubeconfig}", "auth", "can-i"]
     account = f"--as=system:serviceaccount:{names.PLATFORM_NAMESPACE}:gate"
     listed = [*kubectl, "--list", "--no-headers", account]
