@@ -9,8 +9,8 @@ from pathlib import Path
 from tools.rig import cgroups
 from tools.rig.errors import RigError
 
-KILL_SECONDS = 20
-"""SIGKILL acts at once, except on a process in disk sleep; a loaded disk needs a while."""
+KILL_SECONDS = 60
+"""SIGKILL acts at once, except on a process in disk sleep; a hundred of them on a loaded disk took longer than 20 s."""
 
 
 def first_process(groups: list[Path]) -> int | None:
