@@ -55,11 +55,13 @@ def unit_uid(world: World) -> str:
 
 @contextmanager
 def session_through(world: World, server: str) -> Iterator["subprocess.Popen[str]"]:
-    """Log in through one server, from within its pod's network, and echo lines."""
+    """Log in through one server, from within its pod's network, as soon as it has the unit, and echo lines."""
     (pod,) = pods(world, server)
     enter = f"nsenter --net={space_of(pid_of(uid(pod)))}"
     proxy = f'ProxyCommand={enter} "{sys.executable}" "{CONNECT}" 127.0.0.1:1337 %h %p'
     argv = ["ssh", "-F", str(world.workspace.ssh_config), "-o", "BatchMode=yes", "-o", proxy, UNIT, "cat"]
+    trial = [*argv[:-1], "true"]
+    wait_until(lambda: subprocess.run(trial, capture_output=True, check=False).returncode == 0, f"{server}'s units")
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert echoes(process), f"no session through {server}"
