@@ -87,10 +87,10 @@ lock: init ## write requirements.lock anew from pyproject.toml
 check: init ## lint, format and types
 	@$(VENV)/ruff check && $(VENV)/ruff format --check && $(VENV)/mypy
 
-test: check ## everything that must hold: lint, types, units, goldens, law, program, and the end-to-end tests on a rig (20 minutes)
+test: check ## everything that must hold: lint, types, units, goldens, law, program, and the end-to-end tests on a rig; each phase says how long it took
 	@$(VENV)/python -m tools.tests
 
-e2e: init ## the end-to-end tests alone (main job, probe, doctor, walls), on a rig of their own
+e2e: init ## the end-to-end tests alone, on rigs of their own
 	@$(VENV)/pytest e2e
 
 bench: init ## measure what it costs, beside its goals: make bench ONLY="preview login"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from components import names
+from components import names, platform
 from components.bundle import mount
 from components.model import Manifest, requirements
 from policy.baseline import container_security
@@ -38,7 +38,7 @@ def entrance_container(image: str) -> Manifest:
             {"name": "health", "containerPort": names.HEALTH_PORT, "protocol": "TCP"},
         ],
         "readinessProbe": {**health, "periodSeconds": 2},
-        "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 6},
+        "livenessProbe": {**health, **platform.LIVENESS},
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("config", CONFIG_DIR, read_only=True)],

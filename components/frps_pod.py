@@ -73,11 +73,7 @@ def _frps(image: str) -> Manifest:
             {"name": "SSL_CERT_DIR", "value": "/nonexistent"},
             {"name": "GOMEMLIMIT", "value": SOFT_MEMORY},
         ],
-        "livenessProbe": {
-            "httpGet": {"path": ALIVE_PATH, "port": names.DOOR_HEALTH_PORT},
-            "periodSeconds": 10,
-            "failureThreshold": 6,
-        },
+        "livenessProbe": {"httpGet": {"path": ALIVE_PATH, "port": names.DOOR_HEALTH_PORT}, **platform.LIVENESS},
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("config", CONFIG_DIR, read_only=True), mount("pki", PKI_DIR, read_only=True)],

@@ -113,7 +113,7 @@ def _container(owners: Iterable[str], image: str) -> Manifest:
             {"name": "metrics", "containerPort": names.GATE_METRICS_PORT, "protocol": "TCP"},
         ],
         "readinessProbe": {**_probe("/healthz"), "periodSeconds": 2},
-        "livenessProbe": {**_probe("/livez"), "periodSeconds": 10, "failureThreshold": 6},
+        "livenessProbe": {**_probe("/livez"), **platform.LIVENESS},
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("keys", KEYS_DIR, read_only=True), mount("api", API_DIR, read_only=True)],

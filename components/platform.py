@@ -18,6 +18,10 @@ FINGERPRINT = f"{names.PROJECT}/inputs"
 SERVICE_ACCOUNT = "platform"
 
 
+LIVENESS: Manifest = {"periodSeconds": 10, "failureThreshold": 6}
+"""Of a liveness probe: who has not answered for a minute is started again; a busy one answers within that."""
+
+
 def labels(owner: str, component: str, instance: str) -> names.Labels:
     """Give the labels of an object of the platform."""
     return names.labels(owner=owner, component=component, instance=instance)

@@ -20,7 +20,7 @@ from components.model import Manifest, bytes_of, requirements
 from components.oidc_flows import issuer_flows
 from components.proxy_config import ADMIN_SOCKET, TLS_DIR, envoy_json, sds_json
 from components.proxy_oidc import OIDC_DIR, Oidc
-from components.proxy_spec import CertManagerTls, DerivedTls, ProxySpec, SecretTls
+from components.proxy_spec import CertManagerTls, DerivedTls, ProxySpec, SecretTls, url
 from components.routes import ROUTES_DIR, Routes, access_namespace, routes_container, routes_manifests, routes_volumes
 from components.unit_spec import seconds
 from policy.baseline import container_security
@@ -201,7 +201,7 @@ def _container(proxy: Proxy) -> Manifest:
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
         "lifecycle": {"preStop": waited},
         "readinessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2},
-        "livenessProbe": {"httpGet": {"path": "/livez", "port": "health"}, "periodSeconds": 10, "failureThreshold": 6},
+        "livenessProbe": {"httpGet": {"path": "/livez", "port": "health"}, **platform.LIVENESS},
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [
@@ -232,8 +232,3 @@ class AccessProxy(pulumi.ComponentResource):
         )
         register(names.PROXY, last, parent=self, after=list(made.values()), options={"deployment": options})
         self.register_outputs({"url": url(proxy.spec.host, proxy.spec.port)})
-
-
-def url(host: str, port: int) -> str:
-    """Give the address of a host of the proxy."""
-    return f"https://{host}" + ("" if port == 443 else f":{port}")  # noqa: PLR2004 - that of HTTPS

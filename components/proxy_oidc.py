@@ -13,6 +13,7 @@ from components.envoy import Config, lua, typed, watched
 from components.oidc_spec import OidcSpec, server_of
 from components.proxy_oidc_rules import CALLBACK, SIGN_OUT, callback_rules, cookie_rules
 from components.proxy_rules import COOKIES
+from components.proxy_spec import url
 
 CLAIMS_RULE = "envoy.filters.http.rbac"
 """A virtual host says under this name which claims it admits (RBACPerRoute)."""
@@ -81,7 +82,7 @@ class Oidc:
     @property
     def redirect_uri(self) -> str:
         """Give the one address that the issuer is told to come back to, whatever origin was asked."""
-        return f"https://{self.host}{'' if self.port == 443 else f':{self.port}'}{CALLBACK}"  # noqa: PLR2004 - HTTPS'
+        return f"{url(self.host, self.port)}{CALLBACK}"
 
 
 def oidc_files(client_secret: str, session_key: str) -> dict[str, str]:

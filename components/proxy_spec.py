@@ -70,3 +70,8 @@ class ProxySpec(Model):
     """Who signs people in beside passwords; None: nobody."""
     drain: Drain = "15m"
     """How long downloads may go on through a pod that is being replaced."""
+
+
+def url(host: str, port: int) -> str:
+    """Give the address of a host of the proxy."""
+    return f"https://{host}" + ("" if port == 443 else f":{port}")  # noqa: PLR2004 - that of HTTPS

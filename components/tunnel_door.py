@@ -5,7 +5,7 @@ Apart from the entrance, which ends with the last session: a unit's control conn
 
 from dataclasses import dataclass
 
-from components import names
+from components import names, platform
 from components.bundle import mount
 from components.entrance_config import RESERVE, TUNNEL_DAYS, LimitsSpec
 from components.model import Manifest, requirements
@@ -127,11 +127,7 @@ def door_container(image: str) -> Manifest:
             {"name": "tunnel", "containerPort": names.TUNNEL_PORT, "protocol": "TCP"},
             {"name": "door-health", "containerPort": names.DOOR_HEALTH_PORT, "protocol": "TCP"},
         ],
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "door-health"},
-            "periodSeconds": 10,
-            "failureThreshold": 6,
-        },
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "door-health"}, **platform.LIVENESS},
         "resources": RESOURCES,
         "securityContext": container_security(),
         "volumeMounts": [mount("config", CONFIG_DIR, read_only=True)],

@@ -2,9 +2,10 @@
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,3 +108,16 @@ def describe(world: World) -> str:
     argv = [*kubectl, "get", "pods,jobs,events", "--all-namespaces"]
     found = subprocess.run(argv, capture_output=True, text=True, check=False)
     return f"{found.stdout}{found.stderr}"
+
+
+def told_on_failure(fixture: str, tell: Callable[[Any], str] = describe) -> Any:
+    """Give a module's own fixture: a failure tells what is on the rig that its *fixture* gives."""
+
+    @pytest.fixture(autouse=True)
+    def told(request: pytest.FixtureRequest) -> Iterator[None]:
+        ground, failed = request.getfixturevalue(fixture), request.session.testsfailed
+        yield
+        if request.session.testsfailed > failed:
+            print(tell(ground))  # noqa: T201 - pytest shows it beside the failure
+
+    return told

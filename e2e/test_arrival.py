@@ -15,7 +15,7 @@ from lightkube import ApiError
 from lightkube.resources.apps_v1 import Deployment
 
 from components.unit_spec import UnitSpec, seconds
-from e2e.conftest import describe, on_a_fresh_rig
+from e2e.conftest import on_a_fresh_rig, told_on_failure
 from e2e.world import World, attempt, wait_until
 from stacks.resolve import Stack
 from tools.shell import ToolError
@@ -46,12 +46,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             world.close()
 
 
-@pytest.fixture(autouse=True)
-def _tell_on_failure(request: pytest.FixtureRequest, world: World) -> Any:
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        print(describe(world))  # noqa: T201 - pytest shows it beside the failure
+tell_on_failure = told_on_failure("world")
 
 
 def stack(world: World) -> Stack:

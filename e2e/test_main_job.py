@@ -17,7 +17,7 @@ from lightkube.resources.core_v1 import Namespace, PersistentVolumeClaim, Pod, S
 from lightkube.types import PatchType
 
 from components import names
-from e2e.conftest import describe
+from e2e.conftest import told_on_failure
 from e2e.world import WITH_PACK, World, attempt, gone, wait_until
 from tests.ssh_keys import ED25519
 from tools.rig.outside import outside
@@ -37,12 +37,7 @@ FORBIDDEN = ("10.200.0.5", "192.168.77.7", "169.254.169.254", "168.63.129.16", "
 """Private networks, cloud metadata of three clouds."""
 
 
-@pytest.fixture(autouse=True)
-def _tell_on_failure(request: pytest.FixtureRequest, bare_world: World) -> Any:
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        print(describe(bare_world))  # noqa: T201 - pytest shows it beside the failure
+tell_on_failure = told_on_failure("bare_world")
 
 
 @pytest.fixture(scope="module")

@@ -5,15 +5,14 @@ The tests run in this order on one stack; each goes on from what the one before 
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
-import yaml
 from lightkube.resources.core_v1 import Pod
 
-from e2e.conftest import describe, made, on_a_fresh_rig
+from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.test_gate import gates
 from e2e.test_main_job import gate_log
 from e2e.test_tier import UNIT, echoes, logging_in, pods, session_through, uid
@@ -38,19 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made(bare)
 
 
-@pytest.fixture(autouse=True)
-def _tell_on_failure(request: pytest.FixtureRequest, world: World) -> Iterator[None]:
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        print(describe(world))  # noqa: T201 - pytest shows it beside the failure
-
-
-def edit(world: World, change: Callable[[Config], object]) -> None:
-    """Change the stack file as an operator does."""
-    said = yaml.safe_load(world.workspace.config_file.read_text())
-    change(said["config"])
-    replace(world.workspace.config_file, yaml.safe_dump(said))
+tell_on_failure = told_on_failure("world")
 
 
 def unit(world: World) -> tuple[str, int]:
@@ -115,7 +102,7 @@ def test_a_new_secret_ends_sessions_server_by_server_and_no_unit(world: World) -
     takes sessions again. The preview told what is replaced.
     """
     before, servers, key = unit(world), uids(world, *SERVERS), pinned(world)
-    edit(world, renew)
+    world.edit(renew)
     world.engine().output("config", "set", "--secret", SECRET, stdin=secrets.token_hex(32))
     status, said = attempt(world.engine(), "preview", *WITH_PACK)
     assert status == 0, said
@@ -144,7 +131,7 @@ def test_the_old_secret_goes_and_nobody_notices(world: World) -> None:
     The gate forgets the old key, so that whoever copied a capability of it has nothing.
     """
     before, there = unit(world), (uids(world, *SERVERS), sorted(map(uid, gates(world))))
-    edit(world, lambda config: config.pop(PREVIOUS))
+    world.edit(lambda config: config.pop(PREVIOUS))
     with session_through(world, "frps-0") as session:
         ended = up(world)
         comes_in_soon(world, ended)
@@ -157,7 +144,7 @@ def test_the_old_secret_goes_and_nobody_notices(world: World) -> None:
 def test_an_epoch_cuts_what_was_and_no_unit(world: World) -> None:
     """Another `epoch` changes all at once and nothing overlaps; right after `up` the unit shows its new host key."""
     before, key = unit(world), pinned(world)
-    edit(world, lambda config: config.update({"gpu-runtime:epoch": 1}))
+    world.edit(lambda config: config.update({"gpu-runtime:epoch": 1}))
     ended = up(world)
 
     comes_in_soon(world, ended)
@@ -175,7 +162,7 @@ def elsewhere(config: Config) -> None:
 def test_servers_and_addresses_change_and_sessions_stay(world: World) -> None:
     """A third server and another port for clients: who is in stays in, and what is handed out leads in."""
     before = unit(world)
-    edit(world, elsewhere)
+    world.edit(elsewhere)
     with session_through(world, "frps-0") as session:
         ended = up(world)
         comes_in_soon(world, ended)

@@ -16,7 +16,7 @@ from lightkube.resources.storage_v1 import StorageClass
 from lightkube.types import PatchType
 from status.storage_states import StorageState
 
-from e2e.conftest import describe, on_a_fresh_rig
+from e2e.conftest import describe, on_a_fresh_rig, told_on_failure
 from e2e.world import Config, World, attempt, gone, wait_until
 from stacks.resolve import Stack
 from tools.shell import ToolError
@@ -42,12 +42,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
-@pytest.fixture(autouse=True)
-def _tell_on_failure(request: pytest.FixtureRequest, world: World) -> Iterator[None]:
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        print(describe(world))  # noqa: T201 - pytest shows it beside the failure
+tell_on_failure = told_on_failure("world")
 
 
 def stack(world: World) -> Stack:
@@ -76,11 +71,9 @@ def says(world: World, change: Callable[[Config], object]) -> str:
     return said
 
 
-def edit(world: World, change: Callable[[Config], object]) -> None:
-    """Change the stack file for the tests that follow, too."""
-    said = yaml.safe_load(world.workspace.config_file.read_text())
-    change(said["config"])
-    world.workspace.config_file.write_text(yaml.safe_dump(said))
+def words(world: World) -> str:
+    """Give what the unit's program said so far; `up` does not wait for its words (`startSeconds: 0`)."""
+    return "".join(world.cluster.log(world.pod("holder"), namespace="lab-a", container="unit"))
 
 
 def claim(world: World) -> Any:
@@ -95,9 +88,9 @@ def mark(world: World, **said: Any) -> None:
 
 def test_a_filled_volume_is_its_units(world: World) -> None:
     """What the prepare job wrote is there when the program starts, which may write it: one owner."""
+    wait_until(lambda: "filled and used" in words(world), "the unit's program to say what it read")
     found = states(world)
 
-    assert "filled and used" in "".join(world.cluster.log(world.pod("holder"), namespace="lab-a", container="unit"))
     assert (found["data"].overall.reason, found["data"].prepare.phase.value) == ("StorageReady", "Succeeded")
     assert (found["grows"].overall.reason, found["grows"].prepare.phase.value) == ("StorageReady", "NotRequested")
     assert found["data"].browser.phase.value == "Disabled"
@@ -166,7 +159,7 @@ def test_growth_reaches_the_claim(world: World) -> None:
     """
     pod = world.pod("holder")
     mark(world, allowVolumeExpansion=True)
-    edit(world, lambda config: storages(config)["grows"].update(size="128Mi"))
+    world.edit(lambda config: storages(config)["grows"].update(size="128Mi"))
     status, said = attempt(world.engine(), "up", "--yes")
 
     assert status == 0, said
@@ -175,7 +168,7 @@ def test_growth_reaches_the_claim(world: World) -> None:
     assert world.pod("holder") == pod
 
     assert "it has 64Mi still" in says(world, lambda config: storages(config)["grows"].update(size="64Mi"))
-    edit(world, lambda config: storages(config)["grows"].update(size="96Mi"))
+    world.edit(lambda config: storages(config)["grows"].update(size="96Mi"))
     status, said = attempt(world.engine(), "up", "--yes")
 
     assert status == 0, said
@@ -292,7 +285,7 @@ def test_what_left_the_file_is_gone_where_it_may(world: World) -> None:
 
 def test_what_is_protected_stays(world: World) -> None:
     """Neither a stack file without it nor a destroy takes a protected storage, until it says so itself."""
-    edit(world, lambda config: storages(config)["idle"].update(protect=True))
+    world.edit(lambda config: storages(config)["idle"].update(protect=True))
     assert attempt(world.engine(), "up", "--yes")[0] == 0
 
     said = says(world, lambda config: storages(config).pop("idle"))
@@ -305,7 +298,7 @@ def test_what_is_protected_stays(world: World) -> None:
     assert states(world)["idle"].claim.phase.value == "Pending"
     assert "lab-a" in world.namespaces()
 
-    edit(world, lambda config: storages(config)["idle"].update(protect=False))
+    world.edit(lambda config: storages(config)["idle"].update(protect=False))
     assert attempt(world.engine(), "up", "--yes")[0] == 0
 
 
@@ -322,4 +315,4 @@ def test_the_next_life_finds_what_it_left(world: World) -> None:
     status, said = attempt(world.engine(), "up", "--yes")
 
     assert status == 0, said
-    assert "filled and used and used" in "".join(world.cluster.log(world.pod("holder"), namespace="lab-a"))
+    wait_until(lambda: "filled and used and used" in words(world), "the unit's program to say what it read")

@@ -15,7 +15,7 @@ from lightkube.resources.core_v1 import Pod, Secret
 from lightkube.types import PatchType
 
 from components import derive, names
-from e2e.conftest import describe, made, on_a_fresh_rig
+from e2e.conftest import describe, made, on_a_fresh_rig, told_on_failure
 from e2e.world import WITH_PACK, World, attempt, wait_until
 from stacks.schema import PlatformKeys
 from tools.doctor.__main__ import examine
@@ -64,12 +64,7 @@ def beside(world: World, stack: str, source: str | None = None) -> World:
     return World(Workspace(folder, stack, file), world.rig)
 
 
-@pytest.fixture(autouse=True)
-def _tell_on_failure(request: pytest.FixtureRequest, two: Two) -> Iterator[None]:
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        print(describe(two.hub), gate_log(two.hub))  # noqa: T201 - pytest shows it beside the failure
+tell_on_failure = told_on_failure("two", lambda two: f"{describe(two.hub)} {gate_log(two.hub)}")
 
 
 def gate_log(world: World) -> str:

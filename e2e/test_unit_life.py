@@ -11,7 +11,7 @@ import pytest
 from lightkube.resources.core_v1 import Node, Pod
 from lightkube.types import PatchType
 
-from e2e.conftest import describe, made, on_a_fresh_rig
+from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.world import World, gone, wait_until
 from tools import toolchain
 from tools.stack.client import wait_for_login
@@ -28,12 +28,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made(world)
 
 
-@pytest.fixture(autouse=True)
-def _tell_on_failure(request: pytest.FixtureRequest, units: World) -> Iterator[None]:
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        print(describe(units))  # noqa: T201 - pytest shows it beside the failure
+tell_on_failure = told_on_failure("units")
 
 
 def status(world: World, unit: str) -> Any:

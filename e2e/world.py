@@ -19,6 +19,7 @@ from tools.stack import local
 from tools.stack.client import ssh, wait_for_login
 from tools.stack.engine import PACK, REPOSITORY, Engine
 from tools.stack.workspace import Workspace
+from tools.stack.workspace import replace as replace_file
 
 PATIENCE_SECONDS = 90
 """For what takes seconds on an idle machine."""
@@ -81,13 +82,17 @@ class World:
     def changed(self, change: Callable[[Config], object]) -> Iterator[None]:
         """Change the generated stack file for a while, as an operator would edit it."""
         text = self.workspace.config_file.read_text()
-        config = yaml.safe_load(text)
-        change(config["config"])
-        self.workspace.config_file.write_text(yaml.safe_dump(config))
+        self.edit(change)
         try:
             yield
         finally:
-            self.workspace.config_file.write_text(text)
+            replace_file(self.workspace.config_file, text)
+
+    def edit(self, change: Callable[[Config], object]) -> None:
+        """Change the generated stack file as an operator does."""
+        said = yaml.safe_load(self.workspace.config_file.read_text())
+        change(said["config"])
+        replace_file(self.workspace.config_file, yaml.safe_dump(said))
 
 
 def attempt(engine: Engine, *arguments: str) -> tuple[int, str]:

@@ -9,8 +9,7 @@ import pulumi
 
 from components import names
 from components.gpu_unit import Unit, access_url
-from components.proxy import url
-from components.proxy_spec import ProxySpec
+from components.proxy_spec import ProxySpec, url
 from components.ssh_client import Access
 from stacks import handover
 from stacks.keys import Keys

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from components import names
 from components.access import Access
-from components.proxy import url
+from components.proxy_spec import url
 from stacks.keys import Keys
 from stacks.resolve import Stack
 from tools.shell import ToolError, command, say

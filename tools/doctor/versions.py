@@ -10,7 +10,7 @@ from tools.doctor.facts import Facts
 from tools.doctor.findings import Finding, fail, ok, warn
 
 OLDEST = (1, 29)
-"""The first with sidecars by restart policy switched on: the tunnel client of a unit is one."""
+"""The first with sidecars by restart policy switched on: tunnel servers and the proxy have some."""
 
 IMAGE_VOLUMES = (1, 35)
 """The first that mounts images as volumes without being told to."""
