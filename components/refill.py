@@ -2,24 +2,24 @@
 
 The refusal is a resource hook of the program, so that a bare ``pulumi up`` has it too. The Job's name, which says the
 content, is on the claim, which outlives every Job: the hook of the claim's update sees the old content and the new.
+Who has the volume is asked of the cluster then: a unit that leaves the stack file in the same change is still there.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 from lightkube import ApiError, Client
-from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Pod
 from lightkube.types import CascadeType
 from status.objects import condition
 
 from components import cluster, names
 from components.model import Manifest
+from components.mounting import Mounter, mounters
 from components.storage_spec import Storage
 from components.survey import listed_everywhere
 
@@ -28,7 +28,7 @@ NOT_FOUND = 404
 POLL_SECONDS = 1.0
 
 Place = tuple[str, str]
-"""Namespace, and name of a Job or a unit."""
+"""Namespace, and name of a Job."""
 
 
 def finished(client: Client, owner: str, namespaces: Iterable[str]) -> frozenset[Place]:
@@ -40,32 +40,38 @@ def finished(client: Client, owner: str, namespaces: Iterable[str]) -> frozenset
     return frozenset((meta["namespace"], meta["name"]) for meta in done)
 
 
-def started(client: Client, owner: str, namespaces: Iterable[str]) -> frozenset[Place]:
-    """Name the units of stack *owner* that are to run as far as the cluster knows. Raises UnreachableError."""
-    labels = {names.OWNER_LABEL: owner, names.COMPONENT_LABEL: "unit"}
-    with cluster.answered():
-        units = list(listed_everywhere(client, Deployment, sorted(set(namespaces)), labels))
-    running = (one["metadata"] for one in units if one["spec"].get("replicas") != 0)
-    return frozenset((meta["namespace"], meta["labels"]["app.kubernetes.io/instance"]) for meta in running)
+def refusal(storage: Storage, users: Iterable[Mounter]) -> str | None:
+    """Say why other content may not come into a volume that *users* have, or None where nobody would mind.
 
-
-def refusal(storage: Storage, old: Manifest, new: Manifest, there: frozenset[Place] | None = None) -> str | None:
-    """Say why a claim's update is refused, or None: other content would come over the data of units that run.
-
-    A claim that says of no content may hold what units wrote. *there*: the units that were started, None for all; one
-    that still waits for its first data has none to lose.
+    Units at rest are told to end before it comes, and who is about to end is waited for.
     """
-    before, after = (_content(claim) for claim in (old, new))
-    running = [unit for unit in storage.running if there is None or (storage.namespace, unit) in there]
-    if not running or after in {None, before}:
+    minding = [one for one in users if not one.ends(storage) and not one.shows(storage)]
+    if not minding:
         return None
-    units = [f"{unit}.{storage.tenant}" for unit in running]
-    who, they = ("unit", "it") if len(units) == 1 else ("units", "they")
+    running = [one for one in minding if one.stays(storage)]
+    texts, others = ([one.text for one in ones] for ones in (minding, (one for one in minding if one not in running)))
+    advice = [*_stop([one.text.removeprefix("unit ") for one in running]), *_let_end(others)]
     return (
-        f"storage {storage.alias} would be filled anew over its data, and {who} {', '.join(units)} may use that: "
-        f"say `running: false` of {'that unit' if they == 'it' else 'those units'} "
-        f"(make stop UNIT={units[0]}) until it is filled, or take the change of `prepare` back."
+        f"storage {storage.alias} would be filled anew over its data, and {', '.join(texts)} may use that: "
+        f"{', '.join(advice)}, or take the change of `prepare` back."
     )
+
+
+def _stop(units: list[str]) -> Iterator[str]:
+    if units:
+        which = "that unit" if len(units) == 1 else "those units"
+        yield f"say `running: false` of {which} (make stop UNIT={units[0]}) until it is filled"
+
+
+def _let_end(others: list[str]) -> Iterator[str]:
+    if others:
+        yield f"let {', '.join(others)} end first (an `up` before this one removes what the stack file no longer has)"
+
+
+def _brings(old: Manifest, new: Manifest) -> bool:
+    """Say whether a claim's update brings other content; one that says of none may hold what units wrote."""
+    before, after = (_content(claim) for claim in (old, new))
+    return after not in {None, before}
 
 
 def _content(claim: Manifest) -> str | None:
@@ -75,10 +81,9 @@ def _content(claim: Manifest) -> str | None:
 
 @dataclass(frozen=True)
 class Refill:
-    """What the components of storages ask; *done* and *started* are None where nobody asked the cluster."""
+    """What the components of storages ask; *done* and *connect* are None where nobody may ask the cluster."""
 
     done: frozenset[Place] | None
-    started: frozenset[Place] | None
     connect: Callable[[], Client] | None
 
     def is_done(self, storage: Storage) -> bool:
@@ -88,11 +93,20 @@ class Refill:
     def guard(self, storage: Storage) -> pulumi.ResourceHook:
         """Give the hook for ``before_update`` of a storage's claim."""
 
-        def guard(args: pulumi.ResourceHookArgs) -> None:
-            if reason := refusal(storage, dict(args.old_inputs or {}), dict(args.new_inputs or {}), self.started):
+        async def guard(args: pulumi.ResourceHookArgs) -> None:
+            if not _brings(dict(args.old_inputs or {}), dict(args.new_inputs or {})):
+                return
+            if reason := refusal(storage, await asyncio.to_thread(self._users, storage)):
                 raise RuntimeError(reason)
 
         return pulumi.ResourceHook(f"guard-data-{storage.alias}", guard, pulumi.ResourceHookOptions(on_dry_run=True))
+
+    def _users(self, storage: Storage) -> list[Mounter]:
+        """Name who has the volume; where nobody may ask, whoever the stack file says."""
+        if self.connect is None:
+            return [Mounter(f"unit {unit}.{storage.tenant}", "unit", unit) for unit in storage.running]
+        with cluster.ONE_AT_A_TIME, cluster.answered(), self.connect() as client:
+            return mounters(client, storage)
 
     def clearing(self, storage: Storage) -> pulumi.ResourceHookBinding | None:
         """Give the hook for ``before_create`` of a storage's Job; none where nobody may ask."""
@@ -107,7 +121,7 @@ class Refill:
         return pulumi.ResourceHookBinding(before_create=[hook])
 
 
-UNASKED = Refill(None, None, None)
+UNASKED = Refill(None, None)
 """For programs that ask no cluster."""
 
 
@@ -142,12 +156,9 @@ def in_the_way(client: Client, storage: Storage) -> str | None:
         if not left.metadata.deletionTimestamp:
             client.delete(Job, storage.job, namespace=storage.namespace, cascade=CascadeType.FOREGROUND)
         return f"job {storage.job} of an earlier run is still there"
-    ending = [unit for unit in storage.resting if _has_pod(client, storage.namespace, unit)]
-    return f"the pod of unit {ending[0]}.{storage.tenant} has not ended" if ending else None
-
-
-def _has_pod(client: Client, namespace: str, unit: str) -> bool:
-    """Say whether a unit has a pod that has not ended; one that was told to end may still write."""
-    labels: dict[str, Any] = dict(names.selector("unit", unit))
-    phases = (pod.status.phase if pod.status else None for pod in client.list(Pod, namespace=namespace, labels=labels))
-    return any(phase not in {"Succeeded", "Failed"} for phase in phases)
+    having = [one for one in mounters(client, storage) if not one.stays(storage)]
+    if staying := [one.text for one in having if not one.ends(storage)]:
+        raise RuntimeError(
+            f"storage {storage.alias} is not filled: {', '.join(staying)} may use it; let that end first"
+        )
+    return f"{having[0].text} has not ended" if having else None

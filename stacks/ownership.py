@@ -14,7 +14,7 @@ from components.cluster_ranges import unlisted, unreached
 from components.cluster_storage import volumes
 from components.cluster_view import View, look
 from components.names import PROJECT
-from components.refill import UNASKED, Refill, finished, started
+from components.refill import UNASKED, Refill, finished
 from components.storage_survey import StorageLooker
 from components.survey import Looker
 from components.tunnel import start_seconds
@@ -41,7 +41,6 @@ def demand(stack: Stack) -> Refill:
             view = look(client, config.dns, admin_tier=config.admin_tier)
             live = volumes(client, stack.owner, {s.storage_class for s in stack.storages.values() if s.storage_class})
             done = finished(client, stack.owner, stack.namespaces)
-            there = started(client, stack.owner, stack.namespaces)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None
@@ -52,7 +51,7 @@ def demand(stack: Stack) -> Refill:
         raise RefusedError(problems)
     for line in class_news(storages, live) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(line)
-    return Refill(done, there, partial(cluster.connect, *config.address))
+    return Refill(done, partial(cluster.connect, *config.address))
 
 
 def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:

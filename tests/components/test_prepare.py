@@ -1,4 +1,4 @@
-"""What fills a storage: its Job, what the Job is named by, where its pod goes, and who may not run meanwhile."""
+"""What fills a storage: its Job, what the Job is named by, and where its pod goes."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,6 @@ from components.bundle import Bundle
 from components.gpu_storage import storage_manifests
 from components.model import Manifest, RunAs
 from components.prepare_spec import FileSpec, HttpPrepare, ImagePrepare, Prepare, StoragePrepare
-from components.refill import refusal
 from components.storage_placement import PodPlacement
 from components.storage_spec import Source, Storage, StorageSpec
 from tests.conftest import Golden
@@ -147,50 +146,5 @@ def test_the_claim_says_what_it_is_filled_with() -> None:
 
 
 def claim(made: Storage) -> Manifest:
-    """Give a storage's claim as the engine hands it to the hook."""
+    """Give a storage's claim."""
     return storage_manifests(made)["claim"]
-
-
-def test_new_content_over_running_units_is_refused() -> None:
-    """The refusal names the units, and how to stop them."""
-    old, new = storage(IMAGE), said(IMAGE, revision=1)
-    found = refusal(replace(new, running=("trainer", "viewer"), resting=("idle",)), claim(old), claim(new))
-
-    assert found is not None
-    assert "storage dataset.lab-a would be filled anew over its data" in found
-    assert "units trainer.lab-a, viewer.lab-a" in found
-    assert "make stop UNIT=trainer.lab-a" in found
-    assert "idle" not in found
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "running"),
-    [
-        (storage(IMAGE), said(IMAGE, revision=1), ()),
-        (storage(IMAGE), storage(IMAGE), ("trainer",)),
-        (storage(IMAGE), said(IMAGE, cpu="2"), ("trainer",)),
-        (storage(IMAGE), storage(None), ("trainer",)),
-    ],
-    ids=["units at rest", "nothing new", "the way alone", "no prepare any more"],
-)
-def test_what_touches_no_data_is_not_refused(old: Storage, new: Storage, running: tuple[str, ...]) -> None:
-    """A storage of units at rest may be filled anew, and what fills nothing anew is nobody's trouble."""
-    assert refusal(replace(new, running=running), claim(old), claim(new)) is None
-
-
-def test_a_first_prepare_over_used_data_is_refused() -> None:
-    """What a unit wrote into a storage that nothing filled is data like any other."""
-    old, new = storage(None), storage(IMAGE)
-
-    assert refusal(replace(new, running=("trainer",)), claim(old), claim(new))
-
-
-def test_a_unit_that_was_never_started_has_no_data() -> None:
-    """A first prepare that failed is mended without a word: its units still wait for it. One that runs is named."""
-    old, new = storage(IMAGE), said(IMAGE, args=("mended",))
-    both = replace(new, running=("waiting", "trainer"))
-
-    assert refusal(both, claim(old), claim(new), frozenset({("lab-b", "waiting"), ("lab-b", "trainer")})) is None
-    found = refusal(both, claim(old), claim(new), frozenset({("lab-a", "trainer")}))
-    assert found is not None
-    assert "unit trainer.lab-a may use that" in found

@@ -94,8 +94,7 @@ def test_everything_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(cluster, "foreign", lambda *_: [("namespace lab-a", "exists and is not ours")])
     monkeypatch.setattr(ownership, "look", lambda *_, **__: View(nodes=(PUBLIC,), forbidden=("slices",)))
     monkeypatch.setattr(ownership, "volumes", lambda *_: Volumes({}, {}))
-    for known in ("finished", "started"):
-        monkeypatch.setattr(ownership, known, lambda *_: frozenset())
+    monkeypatch.setattr(ownership, "finished", lambda *_: frozenset())
     monkeypatch.setattr(pulumi.log, "warn", said.append)
 
     with pytest.raises(RefusedError) as refused:
