@@ -13,11 +13,13 @@ from typing import Any
 
 import pulumi
 from lightkube import ApiError, Client
+from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
 from lightkube.types import CascadeType
 from status.objects import condition
 
 from components import cluster, names
+from components.cluster_view import PAGE
 from components.model import Manifest
 from components.mounting import Mounter, mounters
 from components.storage_spec import Storage
@@ -143,22 +145,37 @@ def _look(connect: Callable[[], Client], storage: Storage) -> str | None:
 def in_the_way(client: Client, storage: Storage) -> str | None:
     """Say who else may write to the volume; a Job that an interrupted run left behind is removed.
 
-    The engine does not know of that one, and nothing can change a Job. What it has done, its successor finds done.
+    Raises RuntimeError for who would not end.
     """
-    try:
-        left = client.get(Job, storage.job, namespace=storage.namespace)
-    except ApiError as error:
-        if error.status.code != NOT_FOUND:
-            raise
-    else:
-        if left.metadata is None or (reason := cluster.not_ours(storage.owner, left.metadata.labels)):
-            raise RuntimeError(f"job {storage.namespace}/{storage.job} {reason}; rename the storage {storage.alias}")
-        if not left.metadata.deletionTimestamp:
-            client.delete(Job, storage.job, namespace=storage.namespace, cascade=CascadeType.FOREGROUND)
-        return f"job {storage.job} of an earlier run is still there"
+    for meta in _left_behind(client, storage):
+        if not meta.deletionTimestamp:
+            _remove(client, storage.namespace, meta.name or "")
+        return f"job {meta.name} of an earlier run is still there"
     having = [one for one in mounters(client, storage) if not one.stays(storage)]
     if staying := [one.text for one in having if not one.ends(storage)]:
         raise RuntimeError(
             f"storage {storage.alias} is not filled: {', '.join(staying)} may use it; let that end first"
         )
     return f"{having[0].text} has not ended" if having else None
+
+
+def _left_behind(client: Client, storage: Storage) -> Iterator[ObjectMeta]:
+    """Yield the Jobs that fill the volume, whatever with: the engine, about to make one, knows of none.
+
+    Nothing can change a Job, and two would write beside each other. What one has done, its successor finds done.
+    """
+    own = storage.labels("prepare").items()
+    for meta in (job.metadata for job in client.list(Job, namespace=storage.namespace, chunk_size=PAGE)):
+        if meta and meta.name == storage.job and (reason := cluster.not_ours(storage.owner, meta.labels)):
+            raise RuntimeError(f"job {storage.namespace}/{meta.name} {reason}; rename the storage {storage.alias}")
+        if meta and (meta.name == storage.job or own <= (meta.labels or {}).items()):
+            yield meta
+
+
+def _remove(client: Client, namespace: str, job: str) -> None:
+    """Have a Job removed after its pods."""
+    try:
+        client.delete(Job, job, namespace=namespace, cascade=CascadeType.FOREGROUND)
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise

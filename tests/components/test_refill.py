@@ -55,13 +55,15 @@ def unit(name: str, replicas: int = 1, volume: str = "dataset") -> Manifest:
 class Cluster:
     """An API server that has these objects of namespace lab-a, and remembers which Jobs were deleted."""
 
-    def __init__(self, *pods: Manifest, units: tuple[Manifest, ...] = ()) -> None:
-        self.listed = {"pods": pods, "deployments": units}
+    def __init__(self, *pods: Manifest, units: tuple[Manifest, ...] = (), jobs: tuple[Manifest, ...] = ()) -> None:
+        self.listed = {"pods": pods, "deployments": units, "jobs": jobs}
+        self.deleted: list[tuple[str, str]] = []
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
         """Play the API server."""
         kind = request.url.path.rpartition("/")[2]
-        if kind not in self.listed:
+        if request.method == "DELETE":
+            self.deleted.append((kind, request.url.params["propagationPolicy"]))
             return httpx2.Response(404, json={"kind": "Status", "code": 404})
         return httpx2.Response(200, json={"items": list(self.listed[kind]), "metadata": {}})
 
@@ -212,3 +214,36 @@ def test_the_job_waits_for_nobody_who_stays(name: str) -> None:
 
     with pytest.raises(RuntimeError, match=rf"{name}\S* may use it; let that end first"):
         in_the_way(Cluster(by).client, NEW)
+
+
+def job(name: str, instance: str = "dataset", *, owner: str = OURS, going: bool = False) -> Manifest:
+    """Give a Job that fills a storage."""
+    told = {"deletionTimestamp": NOW} if going else {}
+    return {"metadata": {"name": name, "namespace": "lab-a", "labels": labels("prepare", instance, owner), **told}}
+
+
+@pytest.mark.parametrize("name", [NEW.job, OLD.job], ids=["the same content", "another content"])
+def test_what_a_killed_run_left_behind_is_removed(name: str) -> None:
+    """A Job that the engine does not know of, whatever it fills the volume with, goes with its pods before another."""
+    found = Cluster(jobs=(job("prepare-home-1", "home"), job(name)))
+
+    assert in_the_way(found.client, NEW) == f"job {name} of an earlier run is still there"
+    assert found.deleted == [(name, "Foreground")]
+
+
+def test_a_job_that_goes_is_waited_for() -> None:
+    """It is told once."""
+    found = Cluster(jobs=(job(OLD.job, going=True),))
+
+    assert in_the_way(found.client, NEW) == f"job {OLD.job} of an earlier run is still there"
+    assert found.deleted == []
+
+
+def test_jobs_of_others_are_left_alone() -> None:
+    """Another storage's Job, or another stack's, is no business of ours; one of our name is told, and not removed."""
+    others = Cluster(jobs=(job("prepare-home-1", "home"), job("prepare-dataset-1", owner=THEIRS)))
+
+    assert in_the_way(others.client, NEW) is None
+    with pytest.raises(RuntimeError, match=r"belongs to stack 'other'; rename the storage dataset\.lab-a"):
+        in_the_way(Cluster(jobs=(job(NEW.job, owner=THEIRS),)).client, NEW)
+    assert others.deleted == []
