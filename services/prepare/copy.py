@@ -36,7 +36,8 @@ def copy(rsync: str, source: Path, target: Path) -> Tally:
 
 
 def _rsync(argv: list[str], names: list[str]) -> None:
-    listed = b"".join(name.encode(errors="surrogateescape") + b"\0" for name in names)
+    """Copy *names*, each as of the root: rsync would take one that begins with `#` or `;` for a comment."""
+    listed = b"".join(b"/" + name.encode(errors="surrogateescape") + b"\0" for name in names)
     status = subprocess.run(argv, input=listed, check=False).returncode  # noqa: S603 - our own rsync
     if status:
         advice = "; the source changed meanwhile, or has what this storage's user may not read" * (status in CHANGED)

@@ -74,7 +74,7 @@ def marker(pod: Pod) -> Path:
 
 
 def test_a_copy_is_what_its_source_is(copier: Pod, source: Path) -> None:
-    """Modes, times, links of both kinds, empty folders, holes and any name are kept; what is no data stays behind."""
+    """Modes, times, links of both kinds, empty folders, holes and any name are kept, the root is not touched."""
     for folder in ("a/deep", "empty", ".gpu-runtime", "lost+found"):
         (source / folder).mkdir(parents=True)
     (source / ".gpu-runtime/prepared").write_text("another digest")
@@ -87,19 +87,25 @@ def test_a_copy_is_what_its_source_is(copier: Pod, source: Path) -> None:
     Path(os.fsdecode(os.fsencode(source) + b"/line\nbreak \xff\x1b[31m")).write_bytes(b"odd")
     with (source / "holes").open("wb") as file:
         file.truncate(SLOW)
+    odd = ["#x", ";y", " sp", "-dash", "#dir/in/;f"]
+    (source / "#dir/in").mkdir(parents=True)
+    for name in odd:
+        (source / name).write_text("odd")
     os.mkfifo(source / "pipe")
     give(*(path for path in source.rglob("*") if path.name != "lost+found"))
     os.utime(source / "a/run", ns=(1, 1_500_000_000_123_456_789))
     os.utime(source / "a/deep", ns=(1, 1_400_000_000_000_000_000))
     (source / "pipe").unlink()
-    before = everything(source)
+    before, target = everything(source), copier.path("workspace")
+    source.chmod(0o705)
+    root = target.stat().st_mode
     done = copier.prepare("sha256:a", *COPY)
-    target = copier.path("workspace")
 
     assert done.returncode == 0, done.stderr
+    assert target.stat().st_mode == root
     assert everything(target) == everything(source) == before
     assert (target / "holes").stat().st_blocks < SLOW >> 12
-    assert "copied and compared: 4 files, 3 folders, 2 links, 96.0 MiB" in done.stdout
+    assert "copied and compared: 9 files, 5 folders, 2 links, 96.0 MiB" in done.stdout
     assert marker(copier).read_text() == "sha256:a\n"
     assert {path.name for path in target.iterdir()} == {path.name for path in source.iterdir()} - {"lost+found"}
 
