@@ -75,7 +75,7 @@ class GPUStorage(pulumi.ComponentResource):
         claim = register(storage.alias, {"claim": manifests.pop("claim")}, parent=self, options={"claim": keep})
         filling = {"prepare": _filling(storage, refill)}
         data = {**claim, **register(storage.alias, manifests, parent=self, after=list(claim.values()), options=filling)}
-        # nobody sees a volume that is half filled
+        # shown once it has been filled for the first time
         register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
         self.claim = names.claim(storage.name)
         if "prepare" in data:

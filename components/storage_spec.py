@@ -42,6 +42,8 @@ class Source:
     name: str
     placement: PodPlacement = ANYWHERE
     """Of its own pods."""
+    shown: bool = False
+    """Whether a browser has its volume, which one node at a time can mount."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Storage:
     def alias(self) -> str:
         """Give ``<storage>.<tenant>``."""
         return f"{self.name}.{self.tenant}"
+
+    @property
+    def shown(self) -> bool:
+        """Say whether a browser has its volume, which one node at a time can mount."""
+        return self.spec.browser is not None and self.access_mode == "ReadWriteOnce"
 
     @property
     def digest(self) -> str:

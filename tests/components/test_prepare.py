@@ -8,6 +8,7 @@ from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION
 from status.storage_objects import PREPARE as CONTAINER
 
 from components import names
+from components.browser_spec import BrowserSpec
 from components.bundle import Bundle
 from components.gpu_storage import storage_manifests
 from components.model import Manifest, RunAs
@@ -121,10 +122,29 @@ def test_a_copy_goes_to_the_node_that_holds_its_source() -> None:
 
 
 def test_a_copy_waits_for_no_unit_that_waits_for_it() -> None:
-    """A unit that mounts source and copy starts after the copy, which cannot wait for its node."""
-    source = Source("raw", PodPlacement(beside="both"))
+    """A unit that mounts source and copy starts after the copy, and the source's browser beside it."""
+    source = Source("raw", PodPlacement(beside="both"), shown=True)
 
     assert "affinity" not in pod(storage(COPY, source=source, running=("both",)))
+
+
+def test_a_copy_goes_to_the_node_where_its_source_is_shown() -> None:
+    """Without a running unit the source's browser has the volume, and one that is being placed is waited for."""
+    made = pod(storage(COPY, source=Source("raw", shown=True)))
+    (term,) = made["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+
+    assert term["labelSelector"] == {"matchLabels": names.selector("browser", "raw")}
+    assert "affinity" not in pod(storage(COPY, source=Source("raw")))
+
+
+def test_a_storage_that_is_shown_is_filled_beside_its_browser() -> None:
+    """It has the volume where its first prepare comes later; a browser that is not there yet is not waited for."""
+    spec = StorageSpec(size="1Gi", prepare=IMAGE, browser=BrowserSpec())
+    shown = replace(storage(IMAGE), spec=spec, browser_image=image("dufs"))
+    (wanted,) = pod(shown)["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+
+    assert wanted["podAffinityTerm"]["labelSelector"] == {"matchLabels": names.selector("browser", "dataset")}
+    assert "affinity" not in pod(replace(shown, access_mode="ReadWriteMany"))
 
 
 def test_a_job_that_was_deleted_by_hand_prefers_its_units_node() -> None:
