@@ -1,5 +1,7 @@
 """A storage: one volume that outlives its stack, the job that fills it once, and the browser that shows it."""
 
+from typing import Any
+
 import pulumi
 
 from components import names
@@ -69,11 +71,11 @@ class GPUStorage(pulumi.ComponentResource):
             retain_on_delete=not storage.spec.delete_with_stack,
             protect=storage.spec.protect,
             ignore_changes=FIXED,
-            hooks=pulumi.ResourceHookBinding(before_update=[refill.guard(storage)]),
+            hooks=refill.guard(storage),
         )
         manifests = _data(storage)
         claim = register(storage.alias, {"claim": manifests.pop("claim")}, parent=self, options={"claim": keep})
-        filling = {"prepare": _filling(storage, refill)}
+        filling = {"prepare": _filling(storage, refill, claim["claim"])}
         data = {**claim, **register(storage.alias, manifests, parent=self, after=list(claim.values()), options=filling)}
         # shown once it has been filled for the first time
         register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
@@ -84,12 +86,17 @@ class GPUStorage(pulumi.ComponentResource):
         self.register_outputs({"claim": self.claim})
 
 
-def _filling(storage: Storage, refill: Refill) -> pulumi.ResourceOptions:
-    """Wait for the Job a little longer than it may take, to hear why it failed; of one that is done, nothing counts."""
+def _filling(storage: Storage, refill: Refill, claim: pulumi.CustomResource) -> pulumi.ResourceOptions:
+    """Wait for the Job a little longer than it may take, to hear why it failed; of one that is done, nothing counts.
+
+    Save that its claim is another: what it has filled is gone then.
+    """
+    meta: pulumi.Output[Any] = getattr(claim, "metadata")  # noqa: B009 - `register` tells no kinds apart
     seconds = (storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0) + ENDING_SECONDS
     return pulumi.ResourceOptions(
         custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),
         delete_before_replace=True,
+        replacement_trigger=meta.apply(lambda said: said.uid),
         ignore_changes=["spec"] if refill.is_done(storage) else None,
         hooks=refill.clearing(storage),
     )

@@ -15,10 +15,13 @@ import pulumi
 from lightkube import ApiError, Client
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
+from lightkube.resources.core_v1 import PersistentVolumeClaim
 from lightkube.types import CascadeType
-from status.objects import condition
+from status.objects import before, condition
 
 from components import cluster, names
+from components.cluster import Claim
+from components.cluster_storage import LiveClaim
 from components.cluster_view import PAGE
 from components.model import Manifest
 from components.mounting import Mounter, mounters
@@ -33,13 +36,24 @@ Place = tuple[str, str]
 """Namespace, and name of a Job."""
 
 
-def finished(client: Client, owner: str, namespaces: Iterable[str]) -> frozenset[Place]:
-    """Name the prepare Jobs of stack *owner* that ended well. Raises UnreachableError."""
+def finished(
+    client: Client, owner: str, namespaces: Iterable[str], claims: Mapping[Claim, LiveClaim]
+) -> frozenset[Place]:
+    """Name the prepare Jobs of stack *owner* that have filled one of *claims*. Raises UnreachableError.
+
+    A Job that is older than its claim has filled another volume, which is gone.
+    """
     labels = {names.OWNER_LABEL: owner, names.COMPONENT_LABEL: "prepare"}
     with cluster.answered():
         jobs = list(listed_everywhere(client, Job, sorted(set(namespaces)), labels))
-    done = (job["metadata"] for job in jobs if condition(job, "Complete").get("status") == "True")
-    return frozenset((meta["namespace"], meta["name"]) for meta in done)
+    done = [job["metadata"] for job in jobs if condition(job, "Complete").get("status") == "True"]
+    return frozenset((meta["namespace"], meta["name"]) for meta in done if _there(meta, claims))
+
+
+def _there(job: Manifest, claims: Mapping[Claim, LiveClaim]) -> bool:
+    """Say whether the claim is there that a Job of this metadata has filled."""
+    live = claims.get(Claim(job["namespace"], names.claim(job["labels"]["app.kubernetes.io/instance"])))
+    return live is not None and not before(job.get("creationTimestamp"), live.created)
 
 
 def refusal(storage: Storage, users: Iterable[Mounter]) -> str | None:
@@ -92,23 +106,32 @@ class Refill:
         """Say whether the Job ended well: whatever is said of it now, it has nothing more to do."""
         return self.done is None or (storage.namespace, storage.job) in self.done
 
-    def guard(self, storage: Storage) -> pulumi.ResourceHook:
-        """Give the hook for ``before_update`` of a storage's claim."""
+    def guard(self, storage: Storage) -> pulumi.ResourceHookBinding:
+        """Give the hook for ``before_create`` and ``before_update`` of a storage's claim.
+
+        A claim that is made anew, since somebody deleted it, would hold nothing, and units may wait for it.
+        """
 
         async def guard(args: pulumi.ResourceHookArgs) -> None:
-            if not _brings(dict(args.old_inputs or {}), dict(args.new_inputs or {})):
+            old, new = args.old_inputs, dict(args.new_inputs or {})
+            if not _brings(dict(old or {}), new):
                 return
-            if reason := refusal(storage, await asyncio.to_thread(self._users, storage)):
+            if reason := refusal(storage, await asyncio.to_thread(self._users, storage, made=not old)):
                 raise RuntimeError(reason)
 
-        return pulumi.ResourceHook(f"guard-data-{storage.alias}", guard, pulumi.ResourceHookOptions(on_dry_run=True))
+        hook = pulumi.ResourceHook(f"guard-data-{storage.alias}", guard, pulumi.ResourceHookOptions(on_dry_run=True))
+        return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
 
-    def _users(self, storage: Storage) -> list[Mounter]:
-        """Name who has the volume; where nobody may ask, whoever the stack file says."""
+    def _users(self, storage: Storage, *, made: bool) -> list[Mounter]:
+        """Name who has the volume: nobody who minds where its claim is *made*, and there with the same content.
+
+        Where nobody may ask, those who run as the stack file says, if the claim was there.
+        """
         if self.connect is None:
-            return [Mounter(f"unit {unit}.{storage.tenant}", "unit", unit) for unit in storage.running]
+            return [] if made else [Mounter(f"unit {u}.{storage.tenant}", "unit", u) for u in storage.running]
         with cluster.ONE_AT_A_TIME, cluster.answered(), self.connect() as client:
-            return mounters(client, storage)
+            adopted = made and _said_of(client, storage) == storage.job
+            return [] if adopted else mounters(client, storage)
 
     def clearing(self, storage: Storage) -> pulumi.ResourceHookBinding | None:
         """Give the hook for ``before_create`` of a storage's Job; none where nobody may ask."""
@@ -125,6 +148,17 @@ class Refill:
 
 UNASKED = Refill(None, None)
 """For programs that ask no cluster."""
+
+
+def _said_of(client: Client, storage: Storage) -> str | None:
+    """Give the content that the claim says which is there; None where none is."""
+    try:
+        live = client.get(PersistentVolumeClaim, names.claim(storage.name), namespace=storage.namespace)
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise
+        return None
+    return _content(live.to_dict())
 
 
 async def _clear(connect: Callable[[], Client], storage: Storage) -> None:

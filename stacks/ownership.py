@@ -40,7 +40,7 @@ def demand(stack: Stack) -> Refill:
             absent = list(_absent_platform(stack, client))
             view = look(client, config.dns, admin_tier=config.admin_tier)
             live = volumes(client, stack.owner, {s.storage_class for s in stack.storages.values() if s.storage_class})
-            done = finished(client, stack.owner, stack.namespaces)
+            done = finished(client, stack.owner, stack.namespaces, live.claims)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None

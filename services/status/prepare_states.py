@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from status.failures import container_failure, ending
-from status.objects import Object, condition, running, status_of, statuses, terminated
+from status.objects import Object, before, condition, running, status_of, statuses, terminated
 from status.storage_objects import PREPARE, StorageSeen
 
 
@@ -64,12 +64,19 @@ def _judged(seen: StorageSeen) -> _Judged:
     if job is None:
         return Prepare.PENDING, "NoJob", f"job {seen.wanted_job} is not there: run `up` with REFRESH=1"
     if condition(job, "Complete").get("status") == "True":
+        if seen.claim and before(job["metadata"].get("creationTimestamp"), _made(seen.claim)):
+            said = f"job {seen.wanted_job} has filled a volume that is gone: run `up` with REFRESH=1"
+            return Prepare.PENDING, "OtherVolume", said
         return Prepare.SUCCEEDED, "Prepared", ""
     if (broken := condition(job, "Failed")).get("status") == "True":
         said = ": ".join(filter(None, (str(broken.get("message") or ""), _last_words(seen))))
         return Prepare.FAILED, str(broken.get("reason") or "JobFailed"), said
     live = [pod for pod in seen.job_pods if (pod.get("status") or {}).get("phase") in {"Pending", "Running", None}]
     return _at_work(seen, live[-1]) if live else _without_pod(seen, job)
+
+
+def _made(claim: Object) -> object:
+    return claim["metadata"].get("creationTimestamp")
 
 
 def _last_words(seen: StorageSeen) -> str:

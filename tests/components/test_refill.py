@@ -10,9 +10,11 @@ import pytest
 from lightkube import Client
 
 from components import names
+from components.cluster import Claim
+from components.cluster_storage import LiveClaim
 from components.model import Manifest
 from components.mounting import mounters
-from components.refill import Refill, in_the_way, refusal
+from components.refill import Refill, finished, in_the_way, refusal
 from components.storage_spec import Storage
 from tests.components.test_cluster import client
 from tests.components.test_prepare import IMAGE, claim, said, storage
@@ -57,6 +59,7 @@ class Cluster:
 
     def __init__(self, *pods: Manifest, units: tuple[Manifest, ...] = (), jobs: tuple[Manifest, ...] = ()) -> None:
         self.listed = {"pods": pods, "deployments": units, "jobs": jobs}
+        self.claim: Manifest | None = None
         self.deleted: list[tuple[str, str]] = []
 
     def answer(self, request: httpx2.Request) -> httpx2.Response:
@@ -65,6 +68,8 @@ class Cluster:
         if request.method == "DELETE":
             self.deleted.append((kind, request.url.params["propagationPolicy"]))
             return httpx2.Response(404, json={"kind": "Status", "code": 404})
+        if kind not in self.listed:
+            return httpx2.Response(200 if self.claim else 404, json=self.claim or {"kind": "Status", "code": 404})
         return httpx2.Response(200, json={"items": list(self.listed[kind]), "metadata": {}})
 
     @property
@@ -139,12 +144,16 @@ def test_who_is_about_to_end_or_only_shows_is_not_refused(one: Manifest) -> None
     assert refused(replace(NEW, running=("trainer",)), *pods, units=units) is None
 
 
-def guard(new: Storage, connect: Any, old: Storage = OLD) -> None:
-    """Run the hook of the claim's update as the engine does. Raises what it raises."""
-    args = pulumi.ResourceHookArgs("urn", "id", "name", "type", old_inputs=claim(old), new_inputs=claim(new))
-    found = Refill(frozenset(), connect).guard(new).callback(args)
-    assert found is not None
-    asyncio.run(found)  # type: ignore[arg-type]
+def guard(new: Storage, connect: Any, old: Storage | None = OLD) -> None:
+    """Run the hook of the claim as the engine does, at its update, or without *old* at its making."""
+    found = Refill(frozenset(), connect).guard(new)
+    before = found.before_update if old else found.before_create
+    args = pulumi.ResourceHookArgs(
+        "urn", "id", "name", "type", old_inputs=claim(old) if old else None, new_inputs=claim(new)
+    )
+    for hook in before or ():
+        assert isinstance(hook, pulumi.ResourceHook)
+        asyncio.run(hook(args))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -247,3 +256,49 @@ def test_jobs_of_others_are_left_alone() -> None:
     with pytest.raises(RuntimeError, match=r"belongs to stack 'other'; rename the storage dataset\.lab-a"):
         in_the_way(Cluster(jobs=(job(NEW.job, owner=THEIRS),)).client, NEW)
     assert others.deleted == []
+
+
+@pytest.mark.usefixtures("_engine")
+def test_a_claim_that_is_made_anew_waits_for_its_units() -> None:
+    """Deleted by hand, it comes back empty: a unit that waits for it would start over nothing, beside the Job."""
+    waiting = Cluster(pod("trainer", phase="Pending"), units=(unit("trainer"),))
+    running = replace(OLD, running=("trainer",))
+
+    with pytest.raises(RuntimeError, match=r"unit trainer\.lab-a may use that: say `running: false`"):
+        guard(running, lambda: waiting.client, None)
+    waiting.claim = claim(NEW)
+    with pytest.raises(RuntimeError, match=r"unit trainer\.lab-a may use that"):
+        guard(running, lambda: waiting.client, None)
+    guard(running, lambda: Cluster().client, None)
+    guard(running, None, None)
+
+
+@pytest.mark.usefixtures("_engine")
+def test_a_claim_that_is_adopted_with_its_content_is_nobodys_trouble() -> None:
+    """Nothing new comes into it, whoever has it: its Job finds the marker."""
+    adopting = Cluster(pod("trainer"), units=(unit("trainer"),))
+    adopting.claim = claim(OLD)
+
+    guard(replace(OLD, running=("trainer",)), lambda: adopting.client, None)
+
+
+MADE = {
+    "earlier": "2026-01-01T00:00:00Z",
+    "by another clock": "2026-01-01T00:00:55Z",
+    "then": "2026-01-01T00:01:00Z",
+    "later": "2026-01-01T00:02:00Z",
+}
+
+
+@pytest.mark.parametrize(("made", "done"), [("earlier", False), ("by another clock", True), ("later", True)])
+def test_a_job_that_is_older_than_its_claim_is_not_done(*, made: str, done: bool) -> None:
+    """It has filled a volume that is gone, and says nothing of the one that is there."""
+    complete = job(OLD.job)
+    complete["metadata"]["creationTimestamp"] = MADE[made]
+    complete["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    at = Claim("lab-a", names.claim("dataset"))
+    there = {at: LiveClaim(at, "lab-a", "dataset", "1Gi", None, None, (), created=MADE["then"])}
+    found = Cluster(jobs=(complete,)).client
+
+    assert (("lab-a", OLD.job) in finished(found, OURS, ["lab-a"], there)) is done
+    assert finished(found, OURS, ["lab-a"], {}) == frozenset()

@@ -46,6 +46,11 @@ def job(*conditions: tuple[str, str, str], name: str = JOB) -> Object:
 DONE_JOB = job(("Complete", "CompletionsReached", ""))
 
 
+def made(thing: Object, at: str) -> Object:
+    """Give an object that was made at a time."""
+    return {**thing, "metadata": {**thing["metadata"], "creationTimestamp": at}}
+
+
 def pod(*containers: Object, phase: str = "Running", at: str = BEGUN, owner: str = JOB, **status: Any) -> Object:
     """Give a pod of a Job; *at* is when it was made."""
     meta = {"name": f"{owner}-{at}", "creationTimestamp": at, "ownerReferences": [{"kind": "Job", "name": owner}]}
@@ -198,6 +203,20 @@ PREPARES: dict[str, tuple[StorageSeen, str, str, str, str]] = {
     "between two tries": (preparing(FAILED_POD), "Pending", "Retrying", "404 for", "None"),
     "ended and not counted": (preparing(pod(container("prepare", DONE))), "Running", "Ending", "counted", "None"),
     "done": (preparing(jobs=(DONE_JOB,)), "Succeeded", "Prepared", "", "None"),
+    "done over a volume that is gone": (
+        preparing(jobs=(made(DONE_JOB, BEGUN),), claim={"metadata": {"creationTimestamp": "2030-01-01T00:00:00Z"}}),
+        "Pending",
+        "OtherVolume",
+        "has filled a volume that is gone: run `up` with REFRESH=1",
+        "None",
+    ),
+    "done over this volume": (
+        preparing(jobs=(made(DONE_JOB, ENDED),), claim={"metadata": {"creationTimestamp": ENDED}}),
+        "Succeeded",
+        "Prepared",
+        "",
+        "None",
+    ),
     "gave up": (
         preparing(FAILED_POD, jobs=(job(THRICE),)),
         "Failed",
