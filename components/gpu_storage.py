@@ -9,7 +9,7 @@ from components.browser import browser_manifests
 from components.filling import Filling
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
-from components.prepare import prepare_job
+from components.prepare import LAST_WORDS_SECONDS, prepare_job
 from components.refill import UNASKED, Refill
 from components.storage_spec import Storage
 from components.storage_survey import StoragePlace
@@ -92,7 +92,8 @@ def _filling(storage: Storage, refill: Refill, claim: pulumi.CustomResource) -> 
     Save that its claim is another: what it has filled is gone then.
     """
     meta: pulumi.Output[Any] = getattr(claim, "metadata")  # noqa: B009 - `register` tells no kinds apart
-    seconds = (storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0) + ENDING_SECONDS
+    own = storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0
+    seconds = own + LAST_WORDS_SECONDS + ENDING_SECONDS
     return pulumi.ResourceOptions(
         custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),
         delete_before_replace=True,

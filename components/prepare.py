@@ -22,6 +22,10 @@ SCRATCH_SIZE = "1Gi"
 PREPARE_ATTEMPTS = 2
 """Retries of a failed prepare: a registry or a network that blinked; what fails three times will fail again."""
 
+LAST_WORDS_SECONDS = 60
+"""From the end of a try's time to that of its Job, which takes pods along; one that has ended by then keeps its
+last lines. Longer than a program may take to end (30 s)."""
+
 REPLACE_FAILED = {"pulumi.com/replaceUnready": "true"}
 """Annotation: a Job that failed is made anew by the next `up`, which else would find it failed for ever."""
 
@@ -47,7 +51,7 @@ def prepare_job(storage: Storage, prepare: Prepare) -> Manifest:
         "metadata": metadata(storage.job, storage.namespace, labels, REPLACE_FAILED),
         "spec": {
             "backoffLimit": PREPARE_ATTEMPTS,
-            "activeDeadlineSeconds": prepare.timeout_seconds,
+            "activeDeadlineSeconds": prepare.timeout_seconds + LAST_WORDS_SECONDS,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": [TAKEN_AWAY]},
             "template": {"metadata": {"labels": labels}, "spec": _prepare_pod(storage, prepare)},
@@ -60,6 +64,7 @@ def _prepare_pod(storage: Storage, prepare: Prepare) -> Manifest:
     return {
         **POD_DEFAULTS,
         **_placed(storage),
+        "activeDeadlineSeconds": prepare.timeout_seconds,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "restartPolicy": "Never",
         "securityContext": pod_security(run_as.uid, run_as.gid),

@@ -82,13 +82,14 @@ def _made(claim: Object) -> object:
 def _last_words(seen: StorageSeen) -> str:
     """Give how the newest run of the Job ended, with the last that it said; empty where its pods are gone."""
     for pod in reversed(seen.job_pods):
-        for status in statuses(pod):
-            ended = terminated(status)
-            if ended and (ended.get("exitCode") or ended.get("signal")):
-                return ending(status["name"], ended)
         status = pod.get("status") or {}
+        reason = str(status.get("reason") or "")
+        for container in statuses(pod):
+            ended = terminated(container)
+            if ended and (ended.get("exitCode") or ended.get("signal")):
+                return ": ".join(filter(None, (reason, ending(container["name"], ended))))
         if status.get("phase") == "Failed":
-            return ": ".join(filter(None, (str(status.get("reason") or ""), str(status.get("message") or ""))))
+            return ": ".join(filter(None, (reason, str(status.get("message") or ""))))
     return ""
 
 

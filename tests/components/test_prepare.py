@@ -100,6 +100,14 @@ def test_what_else_changes_runs_nothing_again() -> None:
     assert replace(before, spec=grown, bundle=Bundle(image("other"), as_volume=False)).job == before.job
 
 
+def test_a_try_that_takes_too_long_ends_before_its_job() -> None:
+    """The Job's own end takes the pod's last lines with it: the pod ends at the time that was given, and is kept."""
+    job = storage_manifests(said(IMAGE, timeout_seconds=100))["prepare"]["spec"]
+
+    assert job["template"]["spec"]["activeDeadlineSeconds"] == 100
+    assert job["activeDeadlineSeconds"] > 100 + 30
+
+
 def test_a_source_is_only_read() -> None:
     """The volume that is copied is mounted read-only as a volume, so that no kubelet gives it to another group."""
     made = pod(storage(COPY, source=Source("raw")))

@@ -225,6 +225,16 @@ PREPARES: dict[str, tuple[StorageSeen, str, str, str, str]] = {
         "Required",
     ),
     "too late": (preparing(jobs=(job(TOO_LATE),)), "Failed", "DeadlineExceeded", "specified deadline", "Required"),
+    "too late, with what it said last": (
+        preparing(
+            pod(container("prepare", ended(143, message="still at it")), phase="Failed", reason="DeadlineExceeded"),
+            jobs=(job(TOO_LATE),),
+        ),
+        "Failed",
+        "DeadlineExceeded",
+        "specified deadline: DeadlineExceeded: container prepare ended with 143 after 3 s: still at it",
+        "Required",
+    ),
     "evicted": (
         preparing(pod(phase="Failed", reason="Evicted", message="low on disk"), jobs=(job(THRICE),)),
         "Failed",
