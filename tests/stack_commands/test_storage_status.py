@@ -16,6 +16,7 @@ SEEN = {
     "broken": StorageSeen(claim(revision="1"), (job(THRICE),), (FAILED_POD,)),
     "none": StorageSeen(None),
 }
+GROWS = "grows from 5Gi to 9Gi: ResizeRequested nobody has begun to enlarge it"
 ROWS = {name: StorageRow("lab-a", name, "gpu-lab-a", storage_state(seen)) for name, seen in SEEN.items()}
 
 
@@ -24,7 +25,7 @@ def test_the_table_has_a_line_for_each_storage() -> None:
     cells = [[cell.strip() for cell in line.split("  ") if cell] for line in storage_table(ROWS.values()).splitlines()]
 
     assert cells[0] == ["TENANT", "STORAGE", "PHASE", "CLAIM", "SIZE", "PREPARE", "BROWSER", "REASON"]
-    assert cells[1] == ["lab-a", "home", "Ready", "Bound", "5Gi", "NotRequested", "Disabled"]
+    assert cells[1] == ["lab-a", "home", "Ready", "Bound", "5Gi", "NotRequested", "Disabled", GROWS]
     assert cells[2] == ["lab-a", "data", "Ready", "Bound", "5Gi", "Succeeded", "Ready"]
     assert cells[3][2:] == ["Pending", "Bound", "5Gi", "Running", "Disabled", "StoragePrepareRunning: Preparing"]
     assert cells[4][2:7] == ["Failed", "Bound", "5Gi", "Failed", "Disabled"]

@@ -115,6 +115,14 @@ CLAIMS: dict[str, tuple[StorageSeen, str, str, str]] = {
         "FileSystemResizePending",
         "m",
     ),
+    "is to grow, and nobody has begun": (
+        StorageSeen(claim(size="128Mi", capacity="64Mi")),
+        "Bound",
+        "ResizeRequested",
+        "nobody has begun to enlarge it",
+    ),
+    "larger than asked for": (StorageSeen(claim(size="4900Mi")), "Bound", "Bound", ""),
+    "as large, in other words": (StorageSeen(claim(size="5120Mi")), "Bound", "Bound", ""),
     "has grown": (
         StorageSeen(claim(conditions=[{"type": "Resizing", "status": "False"}])),
         "Bound",
@@ -383,6 +391,12 @@ OVERALL: dict[str, tuple[StorageSeen, str, str, str]] = {
     ),
     "all is well": (StorageSeen(claim(), (DONE_JOB,), browser=SHOWN), "Ready", "StorageReady", ""),
     "a plain volume": (StorageSeen(PLAIN), "Ready", "StorageReady", ""),
+    "is to grow": (
+        StorageSeen(claim(job=None, size="128Mi", capacity="64Mi")),
+        "Ready",
+        "StorageReady",
+        "grows from 64Mi to 128Mi: ResizeRequested nobody has begun to enlarge it",
+    ),
     "grows": (
         StorageSeen(claim(job=None, size="9Gi", conditions=[GROWING])),
         "Ready",
