@@ -34,6 +34,15 @@ def test_the_table_has_a_line_for_each_storage() -> None:
     assert storage_table([]) == ""
 
 
+def test_a_cell_plays_no_tricks_with_a_terminal() -> None:
+    """What a kubelet or a program said is shown with what it would have done."""
+    grows = {"type": "Resizing", "status": "True", "message": "a\x1b[2Jb"}
+    odd = StorageSeen(claim(job=None, conditions=[grows], size="9Gi"))
+    row = StorageRow("lab-a", "odd", "gpu-lab-a", storage_state(odd))
+
+    assert row.words[-1] == "grows from 5Gi to 9Gi: Resizing a\\x1b[2Jb"
+
+
 def test_programs_get_all_of_it() -> None:
     """An object has each part with its reason and the whole message, and is JSON."""
     plain = json.loads(json.dumps(ROWS["broken"].plain))
