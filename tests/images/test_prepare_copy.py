@@ -3,11 +3,12 @@
 import os
 import signal
 import subprocess
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prepare.tally import compare
+from prepare.tally import MOST_NAMED, compare
 
 from components.prepare import OWN_PROGRAM
 from tests.images.conftest import unpack
@@ -248,3 +249,21 @@ def test_every_difference_is_seen(tmp_path: Path) -> None:
 
     assert sorted(tally.wrong) == ["gone", "kind", "link", "longer", "newer"]
     assert (tally.files, tally.folders, tally.links, tally.size, tally.copied) == (6, 1, 1, 6, 5)
+    assert tally.lacking == 5
+
+
+def test_a_copy_that_lacks_all_is_told_in_little_memory(tmp_path: Path) -> None:
+    """Of a folder of many files one entry at a time is looked at, and of all that is missing some names are kept."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "folder").mkdir(parents=True)
+    target.mkdir()
+    many = 5_000
+    for number in range(many):
+        (source / f"folder/{number:0200}").touch()
+    tracemalloc.start()
+    tally = compare(source, target)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert (tally.files, tally.lacking, len(tally.wrong)) == (many, many + 1, MOST_NAMED)
+    assert most < many * 50
