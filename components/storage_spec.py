@@ -104,7 +104,10 @@ def _digest(*parts: object) -> str:
 
 
 def _content(prepare: Prepare, image: str | None) -> tuple[object, ...]:
-    """Give what makes the content; a file is its digest and its place, wherever it comes from."""
+    """Give what makes the content; a file is its digest and its place, a copy the name of its source.
+
+    What a source holds is no part of it: its units may change that at any time, and nobody would know.
+    """
     match prepare:
         case ImagePrepare():
             return image, prepare.command, prepare.args
