@@ -47,17 +47,27 @@ def demand(stack: Stack) -> Refill:
     storages = list(stack.storages.values())
     for warning in (*warnings(stack, view), *claim_cautions(storages, live)):
         pulumi.log.warn(str(warning))
-    if problems := [*_foreign(foreign), *absent, *refusals(stack, view), *claim_problems(storages, live)]:
+    if problems := [
+        *foreign_problems(stack, foreign),
+        *absent,
+        *refusals(stack, view),
+        *claim_problems(storages, live),
+    ]:
         raise RefusedError(problems)
     for line in class_news(storages, live) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(line)
     return Refill(done, partial(cluster.connect, *config.address))
 
 
-def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
-    for what, why in found:
-        is_platform = what in {f"namespace {one}" for one in (names.PLATFORM_NAMESPACE, names.ACCESS_NAMESPACE)}
-        yield Problem("platform" if is_platform else "tenants", f"{what} {why}")
+def foreign_problems(stack: Stack, found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    """Yield what is not the stack's, as `cluster.foreign` says it, at the part of the stack file that wants it."""
+    platform = dict.fromkeys((names.PLATFORM_NAMESPACE, names.ACCESS_NAMESPACE), "platform")
+    tenants = {tenant.namespace: f"tenants.{name}" for name, tenant in stack.tenants.items()}
+    paths = {f"namespace {name}": path for name, path in {**platform, **tenants}.items()}
+    for storage in stack.storages.values():
+        at = claim_of(storage)
+        paths[f"claim {at.namespace}/{at.name}"] = f"tenants.{storage.tenant}.storages.{storage.name}"
+    yield from (Problem(paths.get(what, "tenants"), f"{what} {why}") for what, why in found)
 
 
 def _absent_platform(stack: Stack, client: Client) -> Iterator[Problem]:
