@@ -77,13 +77,18 @@ class GPUStorage(pulumi.ComponentResource):
         claim = register(storage.alias, {"claim": manifests.pop("claim")}, parent=self, options={"claim": keep})
         filling = {"prepare": _filling(storage, refill, claim["claim"])}
         data = {**claim, **register(storage.alias, manifests, parent=self, after=list(claim.values()), options=filling)}
-        # shown once it has been filled for the first time
-        register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
+        showing = {"browser": _showing(data["prepare"])} if "prepare" in data else None
+        register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()), options=showing)
         self.claim = names.claim(storage.name)
         if "prepare" in data:
             place = StoragePlace(storage.namespace, storage.name)
             self.filling = Filling(storage.alias, place, self, data["prepare"])
         self.register_outputs({"claim": self.claim})
+
+
+def _showing(job: pulumi.CustomResource) -> pulumi.ResourceOptions:
+    """Have the browser away while the Job is made anew: what is shown is whole, and one node alone may mount it."""
+    return pulumi.ResourceOptions(replace_with=[job], delete_before_replace=True)
 
 
 def _filling(storage: Storage, refill: Refill, claim: pulumi.CustomResource) -> pulumi.ResourceOptions:
