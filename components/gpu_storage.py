@@ -41,7 +41,8 @@ def _claim(storage: Storage) -> Manifest:
     if storage.storage_class is not None:
         spec["storageClassName"] = storage.storage_class
     protected = {names.PROTECT_ANNOTATION: "true"} if storage.spec.protect else {}
-    said = {**SKIP_AWAIT, **protected, **_content(storage)}
+    shown = {names.SHOWN_ANNOTATION: "true"} if storage.spec.browser else {}
+    said = {**SKIP_AWAIT, **protected, **shown, **_content(storage)}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

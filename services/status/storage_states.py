@@ -139,6 +139,8 @@ def _unbound(seen: StorageSeen, claim: Object) -> tuple[str, str]:
 def browser_of(seen: StorageSeen) -> BrowserVerdict:
     """Judge what shows the files."""
     deployment = seen.browser
+    if deployment is None and seen.to_be_shown:
+        return BrowserVerdict(Browser.PENDING, "NoBrowser", "it comes once all is filled; else run `up` with REFRESH=1")
     if deployment is None:
         return BrowserVerdict(Browser.DISABLED, "NoBrowser")
     status, meta = deployment.get("status") or {}, deployment["metadata"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION
+from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION, SHOWN_ANNOTATION
 from status.storage_objects import PREPARE as CONTAINER
 
 from components import names
@@ -171,6 +171,15 @@ def test_the_claim_says_what_it_is_filled_with() -> None:
     assert [one["name"] for one in pod(storage(IMAGE))["containers"]] == [CONTAINER]
     assert REVISION_ANNOTATION not in plain["metadata"]["annotations"]
     assert again["metadata"]["annotations"][REVISION_ANNOTATION] == "2"
+
+
+def test_the_claim_says_that_it_is_shown() -> None:
+    """`make status` misses a browser by that, and none where nobody asked for one."""
+    spec = StorageSpec(size="1Gi", browser=BrowserSpec())
+    shown = claim(replace(storage(None), spec=spec, browser_image=image("dufs")))
+
+    assert shown["metadata"]["annotations"][SHOWN_ANNOTATION] == "true"
+    assert SHOWN_ANNOTATION not in claim(storage(None))["metadata"]["annotations"]
 
 
 def claim(made: Storage) -> Manifest:

@@ -83,6 +83,7 @@ def browser_pod(*containers: Object, **status: Any) -> Object:
 
 
 PLAIN = claim(job=None)
+SHOWABLE = claim(job=None, metadata={"annotations": {names.SHOWN_ANNOTATION: "true"}})
 
 CLAIMS: dict[str, tuple[StorageSeen, str, str, str]] = {
     "not there": (StorageSeen(None), "Absent", "NotDeployed", "run `up`"),
@@ -295,6 +296,7 @@ def test_content_is_in_one_phase_for_one_reason(
 
 BROWSERS: dict[str, tuple[StorageSeen, str, str, str]] = {
     "none": (StorageSeen(PLAIN), "Disabled", "NoBrowser", ""),
+    "gone": (StorageSeen(SHOWABLE), "Pending", "NoBrowser", "it comes once all is filled; else run `up`"),
     "ready": (StorageSeen(PLAIN, browser=browser(**BROWSER)), "Ready", "BrowserReady", ""),
     "no pod": (StorageSeen(PLAIN, browser=browser()), "Pending", "NoPod", "no pod yet"),
     "old one is ready": (
@@ -389,6 +391,7 @@ OVERALL: dict[str, tuple[StorageSeen, str, str, str]] = {
         "StorageBrowserPending",
         "NoPod",
     ),
+    "browser is gone": (StorageSeen(SHOWABLE), "Pending", "StorageBrowserPending", "NoBrowser: it comes"),
     "all is well": (StorageSeen(claim(), (DONE_JOB,), browser=SHOWN), "Ready", "StorageReady", ""),
     "a plain volume": (StorageSeen(PLAIN), "Ready", "StorageReady", ""),
     "is to grow": (
