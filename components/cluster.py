@@ -6,7 +6,7 @@ look off, for rendering and tests.
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,26 +78,27 @@ def answered() -> Iterator[None]:
 
 
 def foreign(
-    client: Client, owner: str, namespaces: Iterable[str], claims: Iterable[Claim]
+    client: Client, owner: str, namespaces: Mapping[str, str | None], claims: Iterable[Claim]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (what, why) for each namespace and claim that exists and is not *owner*'s.
+    """Yield (what, why) for each namespace and claim that exists and is not *owner*'s, or another tenant's.
 
-    A namespace or claim that carries our owner label was retained by an earlier life of the stack and is adopted again.
-    Raises UnreachableError when the cluster does not answer.
+    One that carries our owner label was retained by an earlier life of the stack and is adopted again, by its tenant.
+    *namespaces*: with the tenant of each, None for those of the platform. Raises UnreachableError when the cluster does
+    not answer.
     """
     with answered():
-        yield from _foreign_namespaces(client, owner, frozenset(namespaces))
-        yield from _foreign_claims(client, owner, frozenset(claims))
+        yield from _foreign_namespaces(client, owner, namespaces)
+        yield from _foreign_claims(client, owner, {claim: namespaces.get(claim.namespace) for claim in claims})
 
 
-def _foreign_namespaces(client: Client, owner: str, wanted: frozenset[str]) -> Iterator[tuple[str, str]]:
+def _foreign_namespaces(client: Client, owner: str, wanted: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     for namespace in client.list(Namespace):
         meta, phase = namespace.metadata, namespace.status.phase if namespace.status else None
         if meta is None or meta.name not in wanted:
             continue
         if phase == "Terminating":
             yield f"namespace {meta.name}", "is being deleted; wait until it is gone and run again"
-        elif reason := not_ours(owner, meta.labels):
+        elif reason := not_ours(owner, meta.labels) or _not_its(wanted[meta.name or ""], meta.labels):
             yield f"namespace {meta.name}", f"{reason}; {_advice(meta.name)}"
 
 
@@ -115,12 +116,12 @@ def platform_of(client: Client) -> str | None:
     return (labels or {}).get(names.OWNER_LABEL)
 
 
-def _foreign_claims(client: Client, owner: str, wanted: frozenset[Claim]) -> Iterator[tuple[str, str]]:
+def _foreign_claims(client: Client, owner: str, wanted: Mapping[Claim, str | None]) -> Iterator[tuple[str, str]]:
     for claim in client.list(PersistentVolumeClaim, namespace="*") if wanted else ():
         meta = claim.metadata
-        if meta is None or Claim(meta.namespace or "", meta.name or "") not in wanted:
+        if meta is None or (at := Claim(meta.namespace or "", meta.name or "")) not in wanted:
             continue
-        if reason := not_ours(owner, meta.labels):
+        if reason := not_ours(owner, meta.labels) or _not_its(wanted[at], meta.labels):
             yield f"claim {meta.namespace}/{meta.name}", f"{reason}; rename the storage or move that claim away"
 
 
@@ -130,6 +131,15 @@ def not_ours(owner: str, labels: dict[str, str] | None) -> str | None:
     if held == owner:
         return None
     return f"belongs to stack {held!r}" if held else f"exists and is not ours (no label {names.OWNER_LABEL})"
+
+
+def _not_its(tenant: str | None, labels: dict[str, str] | None) -> str | None:
+    """Say why a thing of our stack with *labels* is not *tenant*'s, or None where it is, and where it has none."""
+    held = (labels or {}).get(names.TENANT_LABEL)
+    if tenant is None or held == tenant:
+        return None
+    who = f"belongs to tenant {held!r} of this stack" if held else f"says of no tenant (no label {names.TENANT_LABEL})"
+    return f"{who}, and not to tenant {tenant!r}"
 
 
 def live_pods(client: Client, namespace: str, labels: names.Labels) -> Iterator[Pod]:

@@ -35,6 +35,8 @@ class LiveClaim:
     going: bool = False
     """Whether it has been told to go, and waits for who mounts it."""
     protected: bool = False
+    created: str = ""
+    """When it was made, in Kubernetes' words."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def _live(claim: PersistentVolumeClaim) -> LiveClaim | None:
         access_modes=tuple(spec.accessModes or ()),
         going=meta.deletionTimestamp is not None,
         protected=said.get(names.PROTECT_ANNOTATION) == "true",
+        created=meta.creationTimestamp.isoformat() if meta.creationTimestamp else "",
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pulumi
+from status.failures import printable
 from status.prepare_states import Prepare
 from status.storage_states import StorageState
 
@@ -81,7 +82,8 @@ def words(state: StorageState) -> str | None:
     prepare = state.prepare
     if prepare.phase in {Prepare.NOT_REQUESTED, Prepare.SUCCEEDED} or prepare.reason == "NoJob":
         return None
-    return " ".join(f"{prepare.phase.value}, {prepare.reason}: {prepare.message}".split()).removesuffix(":")
+    said = " ".join(f"{prepare.phase.value}, {prepare.reason}: {prepare.message}".split()).removesuffix(":")
+    return printable(said)
 
 
 def tell(fillings: Iterable[Filling], look: Look) -> "asyncio.Task[None] | None":

@@ -1,5 +1,7 @@
 """A storage: one volume that outlives its stack, the job that fills it once, and the browser that shows it."""
 
+from typing import Any
+
 import pulumi
 
 from components import names
@@ -7,7 +9,7 @@ from components.browser import browser_manifests
 from components.filling import Filling
 from components.kube import SKIP_AWAIT, metadata, register
 from components.model import Manifest
-from components.prepare import prepare_job
+from components.prepare import LAST_WORDS_SECONDS, prepare_job
 from components.refill import UNASKED, Refill
 from components.storage_spec import Storage
 from components.storage_survey import StoragePlace
@@ -39,7 +41,8 @@ def _claim(storage: Storage) -> Manifest:
     if storage.storage_class is not None:
         spec["storageClassName"] = storage.storage_class
     protected = {names.PROTECT_ANNOTATION: "true"} if storage.spec.protect else {}
-    said = {**SKIP_AWAIT, **protected, **_content(storage)}
+    shown = {names.SHOWN_ANNOTATION: "true"} if storage.spec.browser else {}
+    said = {**SKIP_AWAIT, **protected, **shown, **_content(storage)}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -69,14 +72,14 @@ class GPUStorage(pulumi.ComponentResource):
             retain_on_delete=not storage.spec.delete_with_stack,
             protect=storage.spec.protect,
             ignore_changes=FIXED,
-            hooks=pulumi.ResourceHookBinding(before_update=[refill.guard(storage)]),
+            hooks=refill.guard(storage),
         )
         manifests = _data(storage)
         claim = register(storage.alias, {"claim": manifests.pop("claim")}, parent=self, options={"claim": keep})
-        filling = {"prepare": _filling(storage, refill)}
+        filling = {"prepare": _filling(storage, refill, claim["claim"])}
         data = {**claim, **register(storage.alias, manifests, parent=self, after=list(claim.values()), options=filling)}
-        # nobody sees a volume that is half filled
-        register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()))
+        showing = {"browser": _showing(data["prepare"])} if "prepare" in data else None
+        register(storage.alias, browser_manifests(storage), parent=self, after=list(data.values()), options=showing)
         self.claim = names.claim(storage.name)
         if "prepare" in data:
             place = StoragePlace(storage.namespace, storage.name)
@@ -84,12 +87,23 @@ class GPUStorage(pulumi.ComponentResource):
         self.register_outputs({"claim": self.claim})
 
 
-def _filling(storage: Storage, refill: Refill) -> pulumi.ResourceOptions:
-    """Wait for the Job a little longer than it may take, to hear why it failed; of one that is done, nothing counts."""
-    seconds = (storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0) + ENDING_SECONDS
+def _showing(job: pulumi.CustomResource) -> pulumi.ResourceOptions:
+    """Have the browser away while the Job is made anew: what is shown is whole, and one node alone may mount it."""
+    return pulumi.ResourceOptions(replace_with=[job], delete_before_replace=True)
+
+
+def _filling(storage: Storage, refill: Refill, claim: pulumi.CustomResource) -> pulumi.ResourceOptions:
+    """Wait for the Job a little longer than it may take, to hear why it failed; of one that is done, nothing counts.
+
+    Save that its claim is another: what it has filled is gone then.
+    """
+    meta: pulumi.Output[Any] = getattr(claim, "metadata")  # noqa: B009 - `register` tells no kinds apart
+    own = storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0
+    seconds = own + LAST_WORDS_SECONDS + ENDING_SECONDS
     return pulumi.ResourceOptions(
         custom_timeouts=pulumi.CustomTimeouts(create=f"{seconds}s", update=f"{seconds}s"),
         delete_before_replace=True,
+        replacement_trigger=meta.apply(lambda said: said.uid),
         ignore_changes=["spec"] if refill.is_done(storage) else None,
         hooks=refill.clearing(storage),
     )

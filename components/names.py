@@ -36,6 +36,9 @@ PREPARE_ANNOTATION = f"{PROJECT}/prepare"
 REVISION_ANNOTATION = f"{PROJECT}/prepare-revision"
 """On a claim whose owner asked for the same content anew: how often."""
 
+SHOWN_ANNOTATION = f"{PROJECT}/shown"
+"""On a claim: `true` where its volume has a browser, so that one that is not there is missed."""
+
 SSHD_PORT = 2222
 """sshd inside a unit: unprivileged, so above 1024."""
 

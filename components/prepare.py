@@ -8,8 +8,8 @@ from components.bundle import NO_GPU, PREPARE, RSYNC, mount
 from components.kube import metadata
 from components.model import Manifest, Resources
 from components.prepare_spec import HttpPrepare, ImagePrepare, Prepare, StoragePrepare
-from components.storage_placement import ANYWHERE, node_of
-from components.storage_spec import Storage
+from components.storage_placement import ANYWHERE, PodPlacement, node_of
+from components.storage_spec import Source, Storage
 from policy.baseline import POD_DEFAULTS, container_security, pod_security
 
 WORKSPACE = "/workspace"
@@ -21,6 +21,10 @@ SCRATCH_SIZE = "1Gi"
 
 PREPARE_ATTEMPTS = 2
 """Retries of a failed prepare: a registry or a network that blinked; what fails three times will fail again."""
+
+LAST_WORDS_SECONDS = 60
+"""From the end of a try's time to that of its Job, which takes pods along; one that has ended by then keeps its
+last lines. Longer than a program may take to end (30 s)."""
 
 REPLACE_FAILED = {"pulumi.com/replaceUnready": "true"}
 """Annotation: a Job that failed is made anew by the next `up`, which else would find it failed for ever."""
@@ -47,7 +51,7 @@ def prepare_job(storage: Storage, prepare: Prepare) -> Manifest:
         "metadata": metadata(storage.job, storage.namespace, labels, REPLACE_FAILED),
         "spec": {
             "backoffLimit": PREPARE_ATTEMPTS,
-            "activeDeadlineSeconds": prepare.timeout_seconds,
+            "activeDeadlineSeconds": prepare.timeout_seconds + LAST_WORDS_SECONDS,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": [TAKEN_AWAY]},
             "template": {"metadata": {"labels": labels}, "spec": _prepare_pod(storage, prepare)},
@@ -60,6 +64,7 @@ def _prepare_pod(storage: Storage, prepare: Prepare) -> Manifest:
     return {
         **POD_DEFAULTS,
         **_placed(storage),
+        "activeDeadlineSeconds": prepare.timeout_seconds,
         "serviceAccountName": names.TENANT_SERVICE_ACCOUNT,
         "restartPolicy": "Never",
         "securityContext": pod_security(run_as.uid, run_as.gid),
@@ -86,13 +91,12 @@ def _source_volume(storage: Storage) -> list[Manifest]:
 def _placed(storage: Storage) -> Manifest:
     """Place the pod like the storage, and where one node alone can mount a volume, on that.
 
-    That of the source's unit it needs, unless that unit waits for this very copy. The unit of its own volume is there
-    only where the Job was deleted by hand and has nothing to do.
+    Who has its own volume is there only where the Job was deleted by hand, or where none was before.
     """
     source = storage.source.placement if storage.source else ANYWHERE
-    holder, own = source.beside, storage.placement.beside
-    needed = [node_of(holder)] if holder and holder not in storage.running else []
-    wanted = [{"weight": 100, "podAffinityTerm": node_of(own)}] if own else []
+    own = _holder(storage.name, storage.placement, shown=storage.shown)
+    needed = _needed(storage, storage.source) if storage.source else []
+    wanted = [{"weight": 100, "podAffinityTerm": one} for one in own]
     terms = {
         "requiredDuringSchedulingIgnoredDuringExecution": needed,
         "preferredDuringSchedulingIgnoredDuringExecution": wanted,
@@ -101,6 +105,19 @@ def _placed(storage: Storage) -> Manifest:
     more = tuple(one for one in source.tolerations if one not in storage.placement.tolerations)
     placed = replace(storage.placement, tolerations=(*storage.placement.tolerations, *more)).manifest
     return {**placed, **({"affinity": {"podAffinity": said}} if said else {})}
+
+
+def _needed(storage: Storage, source: Source) -> list[Manifest]:
+    """Name the node of who has the source's volume, unless that waits for this very copy."""
+    waits = source.placement.beside in storage.running
+    return [] if waits else _holder(source.name, source.placement, shown=source.shown)
+
+
+def _holder(name: str, placement: PodPlacement, *, shown: bool) -> list[Manifest]:
+    """Name the node of who has a volume of one node: its unit, beside which its browser is, or that alone."""
+    if placement.beside:
+        return [node_of("unit", placement.beside)]
+    return [node_of("browser", name)] if shown else []
 
 
 def _prepare_container(storage: Storage, prepare: Prepare) -> Manifest:

@@ -2,24 +2,29 @@
 
 The refusal is a resource hook of the program, so that a bare ``pulumi up`` has it too. The Job's name, which says the
 content, is on the claim, which outlives every Job: the hook of the claim's update sees the old content and the new.
+Who has the volume is asked of the cluster then: a unit that leaves the stack file in the same change is still there.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 from lightkube import ApiError, Client
-from lightkube.resources.apps_v1 import Deployment
+from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Pod
+from lightkube.resources.core_v1 import PersistentVolumeClaim
 from lightkube.types import CascadeType
-from status.objects import condition
+from status.objects import before, condition
 
 from components import cluster, names
+from components.cluster import Claim
+from components.cluster_storage import LiveClaim
+from components.cluster_view import PAGE
 from components.model import Manifest
+from components.mounting import Mounter, mounters
 from components.storage_spec import Storage
 from components.survey import listed_everywhere
 
@@ -28,44 +33,61 @@ NOT_FOUND = 404
 POLL_SECONDS = 1.0
 
 Place = tuple[str, str]
-"""Namespace, and name of a Job or a unit."""
+"""Namespace, and name of a Job."""
 
 
-def finished(client: Client, owner: str, namespaces: Iterable[str]) -> frozenset[Place]:
-    """Name the prepare Jobs of stack *owner* that ended well. Raises UnreachableError."""
+def finished(
+    client: Client, owner: str, namespaces: Iterable[str], claims: Mapping[Claim, LiveClaim]
+) -> frozenset[Place]:
+    """Name the prepare Jobs of stack *owner* that have filled one of *claims*. Raises UnreachableError.
+
+    A Job that is older than its claim has filled another volume, which is gone.
+    """
     labels = {names.OWNER_LABEL: owner, names.COMPONENT_LABEL: "prepare"}
     with cluster.answered():
         jobs = list(listed_everywhere(client, Job, sorted(set(namespaces)), labels))
-    done = (job["metadata"] for job in jobs if condition(job, "Complete").get("status") == "True")
-    return frozenset((meta["namespace"], meta["name"]) for meta in done)
+    done = [job["metadata"] for job in jobs if condition(job, "Complete").get("status") == "True"]
+    return frozenset((meta["namespace"], meta["name"]) for meta in done if _there(meta, claims))
 
 
-def started(client: Client, owner: str, namespaces: Iterable[str]) -> frozenset[Place]:
-    """Name the units of stack *owner* that are to run as far as the cluster knows. Raises UnreachableError."""
-    labels = {names.OWNER_LABEL: owner, names.COMPONENT_LABEL: "unit"}
-    with cluster.answered():
-        units = list(listed_everywhere(client, Deployment, sorted(set(namespaces)), labels))
-    running = (one["metadata"] for one in units if one["spec"].get("replicas") != 0)
-    return frozenset((meta["namespace"], meta["labels"]["app.kubernetes.io/instance"]) for meta in running)
+def _there(job: Manifest, claims: Mapping[Claim, LiveClaim]) -> bool:
+    """Say whether the claim is there that a Job of this metadata has filled."""
+    live = claims.get(Claim(job["namespace"], names.claim(job["labels"]["app.kubernetes.io/instance"])))
+    return live is not None and not before(job.get("creationTimestamp"), live.created)
 
 
-def refusal(storage: Storage, old: Manifest, new: Manifest, there: frozenset[Place] | None = None) -> str | None:
-    """Say why a claim's update is refused, or None: other content would come over the data of units that run.
+def refusal(storage: Storage, users: Iterable[Mounter]) -> str | None:
+    """Say why other content may not come into a volume that *users* have, or None where nobody would mind.
 
-    A claim that says of no content may hold what units wrote. *there*: the units that were started, None for all; one
-    that still waits for its first data has none to lose.
+    Units at rest are told to end before it comes, and who is about to end is waited for.
     """
-    before, after = (_content(claim) for claim in (old, new))
-    running = [unit for unit in storage.running if there is None or (storage.namespace, unit) in there]
-    if not running or after in {None, before}:
+    minding = [one for one in users if not one.ends(storage) and not one.shows(storage)]
+    if not minding:
         return None
-    units = [f"{unit}.{storage.tenant}" for unit in running]
-    who, they = ("unit", "it") if len(units) == 1 else ("units", "they")
+    running = [one for one in minding if one.stays(storage)]
+    texts, others = ([one.text for one in ones] for ones in (minding, (one for one in minding if one not in running)))
+    advice = [*_stop([one.text.removeprefix("unit ") for one in running]), *_let_end(others)]
     return (
-        f"storage {storage.alias} would be filled anew over its data, and {who} {', '.join(units)} may use that: "
-        f"say `running: false` of {'that unit' if they == 'it' else 'those units'} "
-        f"(make stop UNIT={units[0]}) until it is filled, or take the change of `prepare` back."
+        f"storage {storage.alias} would be filled anew over its data, and {', '.join(texts)} may use that: "
+        f"{', '.join(advice)}, or take the change of `prepare` back."
     )
+
+
+def _stop(units: list[str]) -> Iterator[str]:
+    if units:
+        which = "that unit" if len(units) == 1 else "those units"
+        yield f"say `running: false` of {which} (make stop UNIT={units[0]}) until it is filled"
+
+
+def _let_end(others: list[str]) -> Iterator[str]:
+    if others:
+        yield f"let {', '.join(others)} end first (an `up` before this one removes what the stack file no longer has)"
+
+
+def _brings(old: Manifest, new: Manifest) -> bool:
+    """Say whether a claim's update brings other content; one that says of none may hold what units wrote."""
+    before, after = (_content(claim) for claim in (old, new))
+    return after not in {None, before}
 
 
 def _content(claim: Manifest) -> str | None:
@@ -75,24 +97,41 @@ def _content(claim: Manifest) -> str | None:
 
 @dataclass(frozen=True)
 class Refill:
-    """What the components of storages ask; *done* and *started* are None where nobody asked the cluster."""
+    """What the components of storages ask; *done* and *connect* are None where nobody may ask the cluster."""
 
     done: frozenset[Place] | None
-    started: frozenset[Place] | None
     connect: Callable[[], Client] | None
 
     def is_done(self, storage: Storage) -> bool:
         """Say whether the Job ended well: whatever is said of it now, it has nothing more to do."""
         return self.done is None or (storage.namespace, storage.job) in self.done
 
-    def guard(self, storage: Storage) -> pulumi.ResourceHook:
-        """Give the hook for ``before_update`` of a storage's claim."""
+    def guard(self, storage: Storage) -> pulumi.ResourceHookBinding:
+        """Give the hook for ``before_create`` and ``before_update`` of a storage's claim.
 
-        def guard(args: pulumi.ResourceHookArgs) -> None:
-            if reason := refusal(storage, dict(args.old_inputs or {}), dict(args.new_inputs or {}), self.started):
+        A claim that is made anew, since somebody deleted it, would hold nothing, and units may wait for it.
+        """
+
+        async def guard(args: pulumi.ResourceHookArgs) -> None:
+            old, new = args.old_inputs, dict(args.new_inputs or {})
+            if not _brings(dict(old or {}), new):
+                return
+            if reason := refusal(storage, await asyncio.to_thread(self._users, storage, made=not old)):
                 raise RuntimeError(reason)
 
-        return pulumi.ResourceHook(f"guard-data-{storage.alias}", guard, pulumi.ResourceHookOptions(on_dry_run=True))
+        hook = pulumi.ResourceHook(f"guard-data-{storage.alias}", guard, pulumi.ResourceHookOptions(on_dry_run=True))
+        return pulumi.ResourceHookBinding(before_create=[hook], before_update=[hook])
+
+    def _users(self, storage: Storage, *, made: bool) -> list[Mounter]:
+        """Name who has the volume: nobody who minds where its claim is *made*, and there with the same content.
+
+        Where nobody may ask, those who run as the stack file says, if the claim was there.
+        """
+        if self.connect is None:
+            return [] if made else [Mounter(f"unit {u}.{storage.tenant}", "unit", u) for u in storage.running]
+        with cluster.ONE_AT_A_TIME, cluster.answered(), self.connect() as client:
+            adopted = made and _said_of(client, storage) == storage.job
+            return [] if adopted else mounters(client, storage)
 
     def clearing(self, storage: Storage) -> pulumi.ResourceHookBinding | None:
         """Give the hook for ``before_create`` of a storage's Job; none where nobody may ask."""
@@ -107,8 +146,19 @@ class Refill:
         return pulumi.ResourceHookBinding(before_create=[hook])
 
 
-UNASKED = Refill(None, None, None)
+UNASKED = Refill(None, None)
 """For programs that ask no cluster."""
+
+
+def _said_of(client: Client, storage: Storage) -> str | None:
+    """Give the content that the claim says which is there; None where none is."""
+    try:
+        live = client.get(PersistentVolumeClaim, names.claim(storage.name), namespace=storage.namespace)
+    except ApiError as error:
+        if error.status.code != NOT_FOUND:
+            raise
+        return None
+    return _content(live.to_dict())
 
 
 async def _clear(connect: Callable[[], Client], storage: Storage) -> None:
@@ -129,25 +179,37 @@ def _look(connect: Callable[[], Client], storage: Storage) -> str | None:
 def in_the_way(client: Client, storage: Storage) -> str | None:
     """Say who else may write to the volume; a Job that an interrupted run left behind is removed.
 
-    The engine does not know of that one, and nothing can change a Job. What it has done, its successor finds done.
+    Raises RuntimeError for who would not end.
     """
+    for meta in _left_behind(client, storage):
+        if not meta.deletionTimestamp:
+            _remove(client, storage.namespace, meta.name or "")
+        return f"job {meta.name} of an earlier run is still there"
+    having = [one for one in mounters(client, storage) if not one.stays(storage)]
+    if staying := [one.text for one in having if not one.ends(storage)]:
+        raise RuntimeError(
+            f"storage {storage.alias} is not filled: {', '.join(staying)} may use it; let that end first"
+        )
+    return f"{having[0].text} has not ended" if having else None
+
+
+def _left_behind(client: Client, storage: Storage) -> Iterator[ObjectMeta]:
+    """Yield the Jobs that fill the volume, whatever with: the engine, about to make one, knows of none.
+
+    Nothing can change a Job, and two would write beside each other. What one has done, its successor finds done.
+    """
+    own = storage.labels("prepare").items()
+    for meta in (job.metadata for job in client.list(Job, namespace=storage.namespace, chunk_size=PAGE)):
+        if meta and meta.name == storage.job and (reason := cluster.not_ours(storage.owner, meta.labels)):
+            raise RuntimeError(f"job {storage.namespace}/{meta.name} {reason}; rename the storage {storage.alias}")
+        if meta and (meta.name == storage.job or own <= (meta.labels or {}).items()):
+            yield meta
+
+
+def _remove(client: Client, namespace: str, job: str) -> None:
+    """Have a Job removed after its pods."""
     try:
-        left = client.get(Job, storage.job, namespace=storage.namespace)
+        client.delete(Job, job, namespace=namespace, cascade=CascadeType.FOREGROUND)
     except ApiError as error:
         if error.status.code != NOT_FOUND:
             raise
-    else:
-        if left.metadata is None or (reason := cluster.not_ours(storage.owner, left.metadata.labels)):
-            raise RuntimeError(f"job {storage.namespace}/{storage.job} {reason}; rename the storage {storage.alias}")
-        if not left.metadata.deletionTimestamp:
-            client.delete(Job, storage.job, namespace=storage.namespace, cascade=CascadeType.FOREGROUND)
-        return f"job {storage.job} of an earlier run is still there"
-    ending = [unit for unit in storage.resting if _has_pod(client, storage.namespace, unit)]
-    return f"the pod of unit {ending[0]}.{storage.tenant} has not ended" if ending else None
-
-
-def _has_pod(client: Client, namespace: str, unit: str) -> bool:
-    """Say whether a unit has a pod that has not ended; one that was told to end may still write."""
-    labels: dict[str, Any] = dict(names.selector("unit", unit))
-    phases = (pod.status.phase if pod.status else None for pod in client.list(Pod, namespace=namespace, labels=labels))
-    return any(phase not in {"Succeeded", "Failed"} for phase in phases)

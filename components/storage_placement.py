@@ -102,9 +102,10 @@ def _sorted(tolerations: Iterable[Manifest]) -> tuple[Manifest, ...]:
 
 
 def _on_the_node_of(unit: str) -> Manifest:
-    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [node_of(unit)]}}
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [node_of("unit", unit)]}}
 
 
-def node_of(unit: str) -> Manifest:
-    """Give the term of an affinity that names the node on which *unit* runs."""
-    return {"labelSelector": {"matchLabels": names.selector("unit", unit)}, "topologyKey": "kubernetes.io/hostname"}
+def node_of(component: str, instance: str) -> Manifest:
+    """Give the term of an affinity that names the node on which an *instance* of *component* runs."""
+    chosen = {"matchLabels": names.selector(component, instance)}
+    return {"labelSelector": chosen, "topologyKey": "kubernetes.io/hostname"}

@@ -42,6 +42,8 @@ class Source:
     name: str
     placement: PodPlacement = ANYWHERE
     """Of its own pods."""
+    shown: bool = False
+    """Whether a browser has its volume, which one node at a time can mount."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Storage:
         return f"{self.name}.{self.tenant}"
 
     @property
+    def shown(self) -> bool:
+        """Say whether a browser has its volume, which one node at a time can mount."""
+        return self.spec.browser is not None and self.access_mode == "ReadWriteOnce"
+
+    @property
     def digest(self) -> str:
         """Name the content: it changes when, and only when, another content is described, or another revision of it."""
         prepare = self.spec.prepare
@@ -97,7 +104,10 @@ def _digest(*parts: object) -> str:
 
 
 def _content(prepare: Prepare, image: str | None) -> tuple[object, ...]:
-    """Give what makes the content; a file is its digest and its place, wherever it comes from."""
+    """Give what makes the content; a file is its digest and its place, a copy the name of its source.
+
+    What a source holds is no part of it: its units may change that at any time, and nobody would know.
+    """
     match prepare:
         case ImagePrepare():
             return image, prepare.command, prepare.args

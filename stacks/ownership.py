@@ -14,7 +14,7 @@ from components.cluster_ranges import unlisted, unreached
 from components.cluster_storage import volumes
 from components.cluster_view import View, look
 from components.names import PROJECT
-from components.refill import UNASKED, Refill, finished, started
+from components.refill import UNASKED, Refill, finished
 from components.storage_survey import StorageLooker
 from components.survey import Looker
 from components.tunnel import start_seconds
@@ -40,25 +40,34 @@ def demand(stack: Stack) -> Refill:
             absent = list(_absent_platform(stack, client))
             view = look(client, config.dns, admin_tier=config.admin_tier)
             live = volumes(client, stack.owner, {s.storage_class for s in stack.storages.values() if s.storage_class})
-            done = finished(client, stack.owner, stack.namespaces)
-            there = started(client, stack.owner, stack.namespaces)
+            done = finished(client, stack.owner, stack.namespaces, live.claims)
     except cluster.UnreachableError as error:
         advice = f"check the kubeconfig and `kubectl --context {config.context} get namespaces`"
         raise RefusedError([Problem("cluster", f"cannot be asked ({error}); {advice}")]) from None
     storages = list(stack.storages.values())
     for warning in (*warnings(stack, view), *claim_cautions(storages, live)):
         pulumi.log.warn(str(warning))
-    if problems := [*_foreign(foreign), *absent, *refusals(stack, view), *claim_problems(storages, live)]:
+    if problems := [
+        *foreign_problems(stack, foreign),
+        *absent,
+        *refusals(stack, view),
+        *claim_problems(storages, live),
+    ]:
         raise RefusedError(problems)
     for line in class_news(storages, live) if pulumi.runtime.is_dry_run() else ():
         pulumi.log.info(line)
-    return Refill(done, there, partial(cluster.connect, *config.address))
+    return Refill(done, partial(cluster.connect, *config.address))
 
 
-def _foreign(found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
-    for what, why in found:
-        is_platform = what in {f"namespace {one}" for one in (names.PLATFORM_NAMESPACE, names.ACCESS_NAMESPACE)}
-        yield Problem("platform" if is_platform else "tenants", f"{what} {why}")
+def foreign_problems(stack: Stack, found: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    """Yield what is not the stack's, as `cluster.foreign` says it, at the part of the stack file that wants it."""
+    platform = dict.fromkeys((names.PLATFORM_NAMESPACE, names.ACCESS_NAMESPACE), "platform")
+    tenants = {tenant.namespace: f"tenants.{name}" for name, tenant in stack.tenants.items()}
+    paths = {f"namespace {name}": path for name, path in {**platform, **tenants}.items()}
+    for storage in stack.storages.values():
+        at = claim_of(storage)
+        paths[f"claim {at.namespace}/{at.name}"] = f"tenants.{storage.tenant}.storages.{storage.name}"
+    yield from (Problem(paths.get(what, "tenants"), f"{what} {why}") for what, why in found)
 
 
 def _absent_platform(stack: Stack, client: Client) -> Iterator[Problem]:

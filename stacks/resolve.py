@@ -94,11 +94,12 @@ class Stack:
         return of_stack(self.config.egress, self.config.cluster.cidrs)
 
     @property
-    def namespaces(self) -> list[str]:
-        """Name every namespace that the stack makes."""
+    def namespaces(self) -> dict[str, str | None]:
+        """Name every namespace that the stack makes, with its tenant; None: it is the platform's."""
         platform = [names.PLATFORM_NAMESPACE] if self.tunnel or self.proxy else []
         platform += [names.ACCESS_NAMESPACE] if self.proxy else []
-        return [*platform, self.probe_tenant.namespace, *(tenant.namespace for tenant in self.tenants.values())]
+        tenants = [self.probe_tenant, *self.tenants.values()]
+        return {**dict.fromkeys(platform), **{tenant.namespace: tenant.name for tenant in tenants}}
 
     @cached_property
     def probe_tenant(self) -> TenantSpec:

@@ -42,7 +42,11 @@ def _prepare_image(config: StackConfig, said: Prepare | None) -> str | None:
 
 
 def _source(config: StackConfig, tenant: str, said: Prepare | None) -> Source | None:
-    return Source(said.source, _placement(config, tenant, said.source)) if isinstance(said, StoragePrepare) else None
+    if not isinstance(said, StoragePrepare):
+        return None
+    spec = config.tenants[tenant].storages[said.source]
+    shown = spec.browser is not None and _access_mode(config, spec) == "ReadWriteOnce"
+    return Source(said.source, _placement(config, tenant, said.source), shown)
 
 
 def _placement(config: StackConfig, tenant: str, storage: str) -> PodPlacement:

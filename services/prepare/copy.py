@@ -24,9 +24,9 @@ def copy(rsync: str, source: Path, target: Path) -> Tally:
     if names:
         _rsync([rsync, *OPTIONS, f"--temp-dir={half}", f"{source}/", f"{target}/"], names)
     tally = compare(source, target)
-    if tally.wrong or tally.copied != tally.size:
+    if tally.lacking or tally.copied != tally.size:
         some = ", ".join(shown(path) for path in tally.wrong[:SHOWN])
-        more = f" and {len(tally.wrong) - SHOWN} more" if len(tally.wrong) > SHOWN else ""
+        more = f" and {tally.lacking - SHOWN} more" if tally.lacking > SHOWN else ""
         raise PrepareError(
             f"the copy is not what its source is: the source has {tally.text}, the copy {readable(tally.copied)} of "
             f"that; not the same: {some}{more}. Does a unit write to the source? Stop it, and run again"
@@ -36,7 +36,8 @@ def copy(rsync: str, source: Path, target: Path) -> Tally:
 
 
 def _rsync(argv: list[str], names: list[str]) -> None:
-    listed = b"".join(name.encode(errors="surrogateescape") + b"\0" for name in names)
+    """Copy *names*, each as of the root: rsync would take one that begins with `#` or `;` for a comment."""
+    listed = b"".join(b"/" + name.encode(errors="surrogateescape") + b"\0" for name in names)
     status = subprocess.run(argv, input=listed, check=False).returncode  # noqa: S603 - our own rsync
     if status:
         advice = "; the source changed meanwhile, or has what this storage's user may not read" * (status in CHANGED)

@@ -12,6 +12,10 @@ LEFT_OUT = frozenset({STATE, "lost+found"})
 """In a volume's root: what is the platform's, and what is the file system's."""
 
 
+MOST_NAMED = 100
+"""Names that are kept of what is wrong: a copy of millions of files may lack all."""
+
+
 @dataclass
 class Tally:
     """What was found in a source, and whether the copy has it."""
@@ -23,13 +27,21 @@ class Tally:
     """Bytes of the files."""
     copied: int = 0
     """Bytes of the files that the copy has."""
+    lacking: int = 0
+    """Entries that the copy lacks or has otherwise."""
     wrong: list[str] = field(default_factory=list)
-    """Paths that the copy lacks or has otherwise."""
+    """Paths of the first of these."""
 
     @property
     def text(self) -> str:
         """Say it for people."""
         return f"{self.files} files, {self.folders} folders, {self.links} links, {readable(self.size)} ({self.size})"
+
+    def lack(self, path: Path) -> None:
+        """Take note that the copy lacks an entry, or has another."""
+        self.lacking += 1
+        if len(self.wrong) < MOST_NAMED:
+            self.wrong.append(str(path))
 
 
 def entries(root: Path) -> list[str]:
@@ -43,19 +55,25 @@ def compare(source: Path, target: Path) -> Tally:
     for path in _walk(source):
         original = _status(source / path)
         if original is None or not _count(tally, original, source / path, target / path):
-            tally.wrong.append(str(path))
+            tally.lack(path)
     return tally
 
 
 def _walk(root: Path) -> Iterator[Path]:
-    """Yield each path below *root*, folders first, without following links."""
-    waiting = [Path(name) for name in entries(root)]
+    """Yield each path below *root*, folders first, without following links; only folders are kept in mind meanwhile."""
+    waiting = [Path()]
     while waiting:
-        path = waiting.pop()
-        yield path
-        here = root / path
-        if here.is_dir() and not here.is_symlink():
-            waiting.extend(path / inner.name for inner in here.iterdir())
+        folder = waiting.pop()
+        try:
+            inside = os.scandir(root / folder)
+        except (FileNotFoundError, NotADirectoryError):
+            yield folder  # it was there, and whoever looks for it now finds that it is not
+            continue
+        with inside:
+            for here in inside:
+                if folder.name or here.name not in LEFT_OUT:
+                    yield folder / here.name
+                    waiting.extend([folder / here.name] if here.is_dir(follow_symlinks=False) else [])
 
 
 def _status(path: Path) -> os.stat_result | None:

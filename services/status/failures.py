@@ -60,8 +60,17 @@ def ending(name: str, ended: Object) -> str:
     if ended.get("reason") == "OOMKilled":
         how = f"was killed for using more memory than it has (OOMKilled, {code})"
     after = "" if seconds is None else f" after {seconds:.0f} s"
-    last = str(ended.get("message") or "").strip()
+    last = printable(str(ended.get("message") or "").strip())
     return f"{who} {how}{after}" + (f": {last}" if last else "")
+
+
+def printable(text: str) -> str:
+    """Write what a tenant's program said so that it cannot play tricks with a terminal; its lines stay lines."""
+    return "".join(one if one.isprintable() or one in "\n\t" else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
 
 
 def _in(name: str, message: str) -> str:

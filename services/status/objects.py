@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 Object = dict[str, Any]
+
+SKEW = timedelta(seconds=10)
+"""Between the clocks of two API servers, at most; a claim and its Job are made in one second."""
 
 UNIT, TUNNEL, EXIT = "unit", "tunnel", "exit"
 """Containers of a unit's pod: the user's program, the tunnel client, the one that ends with the program's code."""
@@ -112,6 +115,12 @@ def moment(text: object) -> datetime | None:
         return datetime.fromisoformat(str(text))
     except ValueError:
         return None
+
+
+def before(first: object, second: object) -> bool:
+    """Say whether one of Kubernetes' times is surely before another, as far as both are known."""
+    one, other = moment(first), moment(second)
+    return one is not None and other is not None and one + SKEW < other
 
 
 def lasted(ended: Object) -> float | None:

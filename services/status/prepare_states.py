@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from status.failures import container_failure, ending
-from status.objects import Object, condition, running, status_of, statuses, terminated
+from status.objects import Object, before, condition, running, status_of, statuses, terminated
 from status.storage_objects import PREPARE, StorageSeen
 
 
@@ -64,6 +64,9 @@ def _judged(seen: StorageSeen) -> _Judged:
     if job is None:
         return Prepare.PENDING, "NoJob", f"job {seen.wanted_job} is not there: run `up` with REFRESH=1"
     if condition(job, "Complete").get("status") == "True":
+        if seen.claim and before(job["metadata"].get("creationTimestamp"), _made(seen.claim)):
+            said = f"job {seen.wanted_job} has filled a volume that is gone: run `up` with REFRESH=1"
+            return Prepare.PENDING, "OtherVolume", said
         return Prepare.SUCCEEDED, "Prepared", ""
     if (broken := condition(job, "Failed")).get("status") == "True":
         said = ": ".join(filter(None, (str(broken.get("message") or ""), _last_words(seen))))
@@ -72,16 +75,21 @@ def _judged(seen: StorageSeen) -> _Judged:
     return _at_work(seen, live[-1]) if live else _without_pod(seen, job)
 
 
+def _made(claim: Object) -> object:
+    return claim["metadata"].get("creationTimestamp")
+
+
 def _last_words(seen: StorageSeen) -> str:
     """Give how the newest run of the Job ended, with the last that it said; empty where its pods are gone."""
     for pod in reversed(seen.job_pods):
-        for status in statuses(pod):
-            ended = terminated(status)
-            if ended and (ended.get("exitCode") or ended.get("signal")):
-                return ending(status["name"], ended)
         status = pod.get("status") or {}
+        reason = str(status.get("reason") or "")
+        for container in statuses(pod):
+            ended = terminated(container)
+            if ended and (ended.get("exitCode") or ended.get("signal")):
+                return ": ".join(filter(None, (reason, ending(container["name"], ended))))
         if status.get("phase") == "Failed":
-            return ": ".join(filter(None, (str(status.get("reason") or ""), str(status.get("message") or ""))))
+            return ": ".join(filter(None, (reason, str(status.get("message") or ""))))
     return ""
 
 

@@ -11,6 +11,9 @@ JOB_ANNOTATION = "gpu-runtime/prepare"
 REVISION_ANNOTATION = "gpu-runtime/prepare-revision"
 """On a claim: the Job that fills its volume, and how often its owner asked for that anew."""
 
+SHOWN_ANNOTATION = "gpu-runtime/shown"
+"""On a claim: `true` where its volume is to have a browser."""
+
 
 @dataclass(frozen=True)
 class StorageSeen:
@@ -48,6 +51,11 @@ class StorageSeen:
         """Give the pods of the Job, the oldest first."""
         own = [pod for pod in self.pods if owner_of(pod) == self.wanted_job]
         return sorted(own, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+
+    @property
+    def to_be_shown(self) -> bool:
+        """Say whether a browser is asked for."""
+        return annotations(self.claim).get(SHOWN_ANNOTATION) == "true"
 
     @property
     def shown(self) -> Seen:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from lightkube.utils.quantity import parse_quantity
+
 from status.failures import failure
 from status.objects import Object, condition
 from status.prepare_states import Prepare, PrepareVerdict, prepare_of
@@ -100,7 +102,7 @@ def claim_of(seen: StorageSeen) -> ClaimVerdict:
     if status.get("phase") == "Lost":
         return ClaimVerdict(ClaimPhase.LOST, "VolumeLost", "its volume is gone, and its data with it", **sizes)
     if status.get("phase") == "Bound":
-        return ClaimVerdict(ClaimPhase.BOUND, *_growth(claim), **sizes)
+        return ClaimVerdict(ClaimPhase.BOUND, *_growth(claim, **sizes), **sizes)
     return ClaimVerdict(ClaimPhase.PENDING, *_unbound(seen, claim), **sizes)
 
 
@@ -108,9 +110,21 @@ GROWS = ("Resizing", "FileSystemResizePending", "ControllerResizeError", "NodeRe
 """Conditions of a claim whose volume is being enlarged."""
 
 
-def _growth(claim: Object) -> tuple[str, str]:
+def _growth(claim: Object, *, size: str, capacity: str) -> tuple[str, str]:
+    """Say how far a volume is enlarged; a driver that is not there, or does not answer, says nothing of its own.
+
+    A volume may be larger than what was asked for: drivers round up.
+    """
     found = [one for kind in GROWS if (one := condition(claim, kind)).get("status") == "True"]
-    return (str(found[-1]["type"]), str(found[-1].get("message") or "")) if found else ("Bound", "")
+    if found:
+        return str(found[-1]["type"]), str(found[-1].get("message") or "")
+    return ("ResizeRequested", "nobody has begun to enlarge it") if _smaller(capacity, size) else ("Bound", "")
+
+
+def _smaller(one: str, other: str) -> bool:
+    """Compare two quantities; what is not known is not smaller."""
+    less, more = parse_quantity(one or None), parse_quantity(other or None)
+    return less is not None and more is not None and less < more
 
 
 def _unbound(seen: StorageSeen, claim: Object) -> tuple[str, str]:
@@ -125,6 +139,8 @@ def _unbound(seen: StorageSeen, claim: Object) -> tuple[str, str]:
 def browser_of(seen: StorageSeen) -> BrowserVerdict:
     """Judge what shows the files."""
     deployment = seen.browser
+    if deployment is None and seen.to_be_shown:
+        return BrowserVerdict(Browser.PENDING, "NoBrowser", "it comes once all is filled; else run `up` with REFRESH=1")
     if deployment is None:
         return BrowserVerdict(Browser.DISABLED, "NoBrowser")
     status, meta = deployment.get("status") or {}, deployment["metadata"]

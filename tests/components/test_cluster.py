@@ -11,7 +11,10 @@ from lightkube.config.kubeconfig import KubeConfig
 from components import cluster
 from components.cluster import Claim, UnreachableError
 
-OURS = {"gpu-runtime/owner": "prod"}
+OURS = {"gpu-runtime/owner": "prod", "gpu-runtime/tenant": "lab-a"}
+
+
+NAMESPACES = {"gpu-runtime": None, "lab-a": "lab-a"}
 
 
 def answering(namespaces: list[Any], claims: list[Any]) -> Client:
@@ -44,7 +47,7 @@ def thing(name: str, labels: dict[str, str] | None, phase: str = "Active", names
 def found(client: Client) -> list[str]:
     """Name what stands in the way of stack prod with tenant lab-a and its storage home."""
     claims = [Claim("lab-a", "storage-home")]
-    return [f"{what}: {why}" for what, why in cluster.foreign(client, "prod", ["gpu-runtime", "lab-a"], claims)]
+    return [f"{what}: {why}" for what, why in cluster.foreign(client, "prod", NAMESPACES, claims)]
 
 
 def test_an_empty_cluster_is_free() -> None:
@@ -75,6 +78,30 @@ def test_what_is_not_ours_is_refused(labels: dict[str, str] | None, why: str) ->
         f"namespace lab-a: {reason}",
         f"claim lab-a/storage-home: {reason}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tenant", "why"),
+    [
+        ("a", "belongs to tenant 'a' of this stack, and not to tenant 'lab-a'"),
+        (None, "says of no tenant (no label gpu-runtime/tenant), and not to tenant 'lab-a'"),
+    ],
+)
+def test_what_another_tenant_left_is_refused(tenant: str | None, why: str) -> None:
+    """One stack's tenants may come to one namespace by turns (another prefix): none gets what another wrote."""
+    labels = {"gpu-runtime/owner": "prod", **({"gpu-runtime/tenant": tenant} if tenant else {})}
+    namespaces = found(answering([thing("lab-a", labels)], []))
+    claims = found(answering([thing("lab-a", OURS)], [thing("storage-home", labels, namespace="lab-a")]))
+
+    assert namespaces == [
+        f"namespace lab-a: {why}; choose another tenant name or set gpu-runtime:namespacePrefix",
+    ]
+    assert claims == [f"claim lab-a/storage-home: {why}; rename the storage or move that claim away"]
+
+
+def test_the_platforms_namespaces_have_no_tenant() -> None:
+    """They are adopted by their stack."""
+    assert found(answering([thing("gpu-runtime", {"gpu-runtime/owner": "prod"})], [])) == []
 
 
 def test_a_namespace_that_is_being_deleted_is_waited_for() -> None:

@@ -85,6 +85,14 @@ def test_what_a_job_waits_for_is_told_once(told: list[str]) -> None:
     ]
 
 
+def test_what_is_told_plays_no_tricks_with_a_terminal(told: list[str]) -> None:
+    """Whoever wrote the words of a cluster, a line stays a line."""
+    odd = StorageSeen(claim(), (job(),), (pod(phase="Pending", conditions=unscheduled("no\x1b[2J\r\nroom")),))
+    run(Cluster(odd, DONE), DATA)
+
+    assert told == ["storage data.lab-a: Pending, Unschedulable: no\\x1b[2J room"]
+
+
 def test_it_is_told_again_every_so_often(told: list[str]) -> None:
     """Hours of work are no hours of silence."""
     times = iter(range(0, 10_000, 4))

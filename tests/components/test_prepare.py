@@ -1,18 +1,18 @@
-"""What fills a storage: its Job, what the Job is named by, where its pod goes, and who may not run meanwhile."""
+"""What fills a storage: its Job, what the Job is named by, and where its pod goes."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION
+from status.storage_objects import JOB_ANNOTATION, REVISION_ANNOTATION, SHOWN_ANNOTATION
 from status.storage_objects import PREPARE as CONTAINER
 
 from components import names
+from components.browser_spec import BrowserSpec
 from components.bundle import Bundle
 from components.gpu_storage import storage_manifests
 from components.model import Manifest, RunAs
 from components.prepare_spec import FileSpec, HttpPrepare, ImagePrepare, Prepare, StoragePrepare
-from components.refill import refusal
 from components.storage_placement import PodPlacement
 from components.storage_spec import Source, Storage, StorageSpec
 from tests.conftest import Golden
@@ -100,6 +100,14 @@ def test_what_else_changes_runs_nothing_again() -> None:
     assert replace(before, spec=grown, bundle=Bundle(image("other"), as_volume=False)).job == before.job
 
 
+def test_a_try_that_takes_too_long_ends_before_its_job() -> None:
+    """The Job's own end takes the pod's last lines with it: the pod ends at the time that was given, and is kept."""
+    job = storage_manifests(said(IMAGE, timeout_seconds=100))["prepare"]["spec"]
+
+    assert job["template"]["spec"]["activeDeadlineSeconds"] == 100
+    assert job["activeDeadlineSeconds"] > 100 + 30
+
+
 def test_a_source_is_only_read() -> None:
     """The volume that is copied is mounted read-only as a volume, so that no kubelet gives it to another group."""
     made = pod(storage(COPY, source=Source("raw")))
@@ -122,10 +130,29 @@ def test_a_copy_goes_to_the_node_that_holds_its_source() -> None:
 
 
 def test_a_copy_waits_for_no_unit_that_waits_for_it() -> None:
-    """A unit that mounts source and copy starts after the copy, which cannot wait for its node."""
-    source = Source("raw", PodPlacement(beside="both"))
+    """A unit that mounts source and copy starts after the copy, and the source's browser beside it."""
+    source = Source("raw", PodPlacement(beside="both"), shown=True)
 
     assert "affinity" not in pod(storage(COPY, source=source, running=("both",)))
+
+
+def test_a_copy_goes_to_the_node_where_its_source_is_shown() -> None:
+    """Without a running unit the source's browser has the volume, and one that is being placed is waited for."""
+    made = pod(storage(COPY, source=Source("raw", shown=True)))
+    (term,) = made["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+
+    assert term["labelSelector"] == {"matchLabels": names.selector("browser", "raw")}
+    assert "affinity" not in pod(storage(COPY, source=Source("raw")))
+
+
+def test_a_storage_that_is_shown_is_filled_beside_its_browser() -> None:
+    """It has the volume where its first prepare comes later; a browser that is not there yet is not waited for."""
+    spec = StorageSpec(size="1Gi", prepare=IMAGE, browser=BrowserSpec())
+    shown = replace(storage(IMAGE), spec=spec, browser_image=image("dufs"))
+    (wanted,) = pod(shown)["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+
+    assert wanted["podAffinityTerm"]["labelSelector"] == {"matchLabels": names.selector("browser", "dataset")}
+    assert "affinity" not in pod(replace(shown, access_mode="ReadWriteMany"))
 
 
 def test_a_job_that_was_deleted_by_hand_prefers_its_units_node() -> None:
@@ -146,51 +173,15 @@ def test_the_claim_says_what_it_is_filled_with() -> None:
     assert again["metadata"]["annotations"][REVISION_ANNOTATION] == "2"
 
 
+def test_the_claim_says_that_it_is_shown() -> None:
+    """`make status` misses a browser by that, and none where nobody asked for one."""
+    spec = StorageSpec(size="1Gi", browser=BrowserSpec())
+    shown = claim(replace(storage(None), spec=spec, browser_image=image("dufs")))
+
+    assert shown["metadata"]["annotations"][SHOWN_ANNOTATION] == "true"
+    assert SHOWN_ANNOTATION not in claim(storage(None))["metadata"]["annotations"]
+
+
 def claim(made: Storage) -> Manifest:
-    """Give a storage's claim as the engine hands it to the hook."""
+    """Give a storage's claim."""
     return storage_manifests(made)["claim"]
-
-
-def test_new_content_over_running_units_is_refused() -> None:
-    """The refusal names the units, and how to stop them."""
-    old, new = storage(IMAGE), said(IMAGE, revision=1)
-    found = refusal(replace(new, running=("trainer", "viewer"), resting=("idle",)), claim(old), claim(new))
-
-    assert found is not None
-    assert "storage dataset.lab-a would be filled anew over its data" in found
-    assert "units trainer.lab-a, viewer.lab-a" in found
-    assert "make stop UNIT=trainer.lab-a" in found
-    assert "idle" not in found
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "running"),
-    [
-        (storage(IMAGE), said(IMAGE, revision=1), ()),
-        (storage(IMAGE), storage(IMAGE), ("trainer",)),
-        (storage(IMAGE), said(IMAGE, cpu="2"), ("trainer",)),
-        (storage(IMAGE), storage(None), ("trainer",)),
-    ],
-    ids=["units at rest", "nothing new", "the way alone", "no prepare any more"],
-)
-def test_what_touches_no_data_is_not_refused(old: Storage, new: Storage, running: tuple[str, ...]) -> None:
-    """A storage of units at rest may be filled anew, and what fills nothing anew is nobody's trouble."""
-    assert refusal(replace(new, running=running), claim(old), claim(new)) is None
-
-
-def test_a_first_prepare_over_used_data_is_refused() -> None:
-    """What a unit wrote into a storage that nothing filled is data like any other."""
-    old, new = storage(None), storage(IMAGE)
-
-    assert refusal(replace(new, running=("trainer",)), claim(old), claim(new))
-
-
-def test_a_unit_that_was_never_started_has_no_data() -> None:
-    """A first prepare that failed is mended without a word: its units still wait for it. One that runs is named."""
-    old, new = storage(IMAGE), said(IMAGE, args=("mended",))
-    both = replace(new, running=("waiting", "trainer"))
-
-    assert refusal(both, claim(old), claim(new), frozenset({("lab-b", "waiting"), ("lab-b", "trainer")})) is None
-    found = refusal(both, claim(old), claim(new), frozenset({("lab-a", "trainer")}))
-    assert found is not None
-    assert "unit trainer.lab-a may use that" in found

@@ -3,11 +3,12 @@
 import os
 import signal
 import subprocess
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from prepare.tally import compare
+from prepare.tally import MOST_NAMED, compare
 
 from components.prepare import OWN_PROGRAM
 from tests.images.conftest import unpack
@@ -74,7 +75,7 @@ def marker(pod: Pod) -> Path:
 
 
 def test_a_copy_is_what_its_source_is(copier: Pod, source: Path) -> None:
-    """Modes, times, links of both kinds, empty folders, holes and any name are kept; what is no data stays behind."""
+    """Modes, times, links of both kinds, empty folders, holes and any name are kept, the root is not touched."""
     for folder in ("a/deep", "empty", ".gpu-runtime", "lost+found"):
         (source / folder).mkdir(parents=True)
     (source / ".gpu-runtime/prepared").write_text("another digest")
@@ -87,19 +88,25 @@ def test_a_copy_is_what_its_source_is(copier: Pod, source: Path) -> None:
     Path(os.fsdecode(os.fsencode(source) + b"/line\nbreak \xff\x1b[31m")).write_bytes(b"odd")
     with (source / "holes").open("wb") as file:
         file.truncate(SLOW)
+    odd = ["#x", ";y", " sp", "-dash", "#dir/in/;f"]
+    (source / "#dir/in").mkdir(parents=True)
+    for name in odd:
+        (source / name).write_text("odd")
     os.mkfifo(source / "pipe")
     give(*(path for path in source.rglob("*") if path.name != "lost+found"))
     os.utime(source / "a/run", ns=(1, 1_500_000_000_123_456_789))
     os.utime(source / "a/deep", ns=(1, 1_400_000_000_000_000_000))
     (source / "pipe").unlink()
-    before = everything(source)
+    before, target = everything(source), copier.path("workspace")
+    source.chmod(0o705)
+    root = target.stat().st_mode
     done = copier.prepare("sha256:a", *COPY)
-    target = copier.path("workspace")
 
     assert done.returncode == 0, done.stderr
+    assert target.stat().st_mode == root
     assert everything(target) == everything(source) == before
     assert (target / "holes").stat().st_blocks < SLOW >> 12
-    assert "copied and compared: 4 files, 3 folders, 2 links, 96.0 MiB" in done.stdout
+    assert "copied and compared: 9 files, 5 folders, 2 links, 96.0 MiB" in done.stdout
     assert marker(copier).read_text() == "sha256:a\n"
     assert {path.name for path in target.iterdir()} == {path.name for path in source.iterdir()} - {"lost+found"}
 
@@ -242,3 +249,21 @@ def test_every_difference_is_seen(tmp_path: Path) -> None:
 
     assert sorted(tally.wrong) == ["gone", "kind", "link", "longer", "newer"]
     assert (tally.files, tally.folders, tally.links, tally.size, tally.copied) == (6, 1, 1, 6, 5)
+    assert tally.lacking == 5
+
+
+def test_a_copy_that_lacks_all_is_told_in_little_memory(tmp_path: Path) -> None:
+    """Of a folder of many files one entry at a time is looked at, and of all that is missing some names are kept."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "folder").mkdir(parents=True)
+    target.mkdir()
+    many = 5_000
+    for number in range(many):
+        (source / f"folder/{number:0200}").touch()
+    tracemalloc.start()
+    tally = compare(source, target)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert (tally.files, tally.lacking, len(tally.wrong)) == (many, many + 1, MOST_NAMED)
+    assert most < many * 50

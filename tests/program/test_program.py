@@ -13,7 +13,7 @@ from pulumi.runtime import config, mocks
 from pulumi.runtime.settings import reset_options
 from typing_extensions import override
 
-from components import cluster, derive, names
+from components import cluster, derive, kube, names
 from policy.law import judge
 from stacks import handover
 from stacks.load import parse
@@ -139,6 +139,25 @@ def test_names_of_resources_stay(golden: Golden) -> None:
     made = run(next(file for file in FILES if file.stem == "Pulumi.prod")).made
 
     golden("program/resources.yaml", sorted(f"{args.typ} {args.name}" for args in made))
+
+
+def test_a_storage_is_away_while_it_is_filled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine makes the Job anew with its claim, and takes the browser away before it makes a Job anew."""
+    made: dict[str, tuple[pulumi.CustomResource, pulumi.ResourceOptions]] = {}
+    register = kube._register_one
+
+    def remember(name: str, manifest: Any, options: pulumi.ResourceOptions) -> pulumi.CustomResource:
+        made[name] = register(name, manifest, options), options
+        return made[name][0]
+
+    monkeypatch.setattr(kube, "_register_one", remember)
+    run(next(file for file in FILES if file.stem == "Pulumi.prod"))
+    (job, filling), (_, showing) = made["imagenet.lab-a-prepare"], made["imagenet.lab-a-browser"]
+
+    assert filling.delete_before_replace
+    assert isinstance(filling.replacement_trigger, pulumi.Output)
+    assert showing.delete_before_replace
+    assert showing.replace_with == [job]
 
 
 def test_a_refused_stack_registers_nothing() -> None:

@@ -289,6 +289,6 @@ def test_a_platform_in_another_cluster_is_refused(
 def test_a_second_platform_is_refused_with_the_way_to_use_the_first() -> None:
     """A cluster has one platform; the refusal says so, and not to rename a tenant."""
     why = "belongs to stack 'prod'; a cluster has one platform: use that stack's with gpu-runtime:platformStack"
-    (problem,) = ownership._foreign([("namespace gpu-runtime", why)])
+    (problem,) = ownership.foreign_problems(prod(), [("namespace gpu-runtime", why)])
 
     assert problem.path == "platform"

@@ -94,17 +94,24 @@ def test_everything_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(cluster, "foreign", lambda *_: [("namespace lab-a", "exists and is not ours")])
     monkeypatch.setattr(ownership, "look", lambda *_, **__: View(nodes=(PUBLIC,), forbidden=("slices",)))
     monkeypatch.setattr(ownership, "volumes", lambda *_: Volumes({}, {}))
-    for known in ("finished", "started"):
-        monkeypatch.setattr(ownership, known, lambda *_: frozenset())
+    monkeypatch.setattr(ownership, "finished", lambda *_: frozenset())
     monkeypatch.setattr(pulumi.log, "warn", said.append)
 
     with pytest.raises(RefusedError) as refused:
         ownership.demand(stack(kubeconfig=str(kubeconfig)))
 
     classless = [f"tenants.lab-a.storages.{name}.class" for name in ("dataset", "home")]
-    assert [problem.path for problem in refused.value.problems] == ["tenants", "cluster.podCidrs", *classless]
+    assert [problem.path for problem in refused.value.problems] == ["tenants.lab-a", "cluster.podCidrs", *classless]
     assert "cluster.dns.selector" in said[0]
     assert "endpointslices" in said[1]
+
+
+def test_what_is_not_ours_is_told_where_the_stack_file_wants_it() -> None:
+    """A claim at its storage, a namespace at its tenant; the probe's is at no place of the file."""
+    found = ["claim lab-a/storage-home", "namespace lab-a", "namespace gpu-runtime-probe-local"]
+    told = ownership.foreign_problems(stack(), [(what, "is not ours") for what in found])
+
+    assert [problem.path for problem in told] == ["tenants.lab-a.storages.home", "tenants.lab-a", "tenants"]
 
 
 def test_a_cluster_that_breaks_off_during_the_look_is_one_refusal(monkeypatch: pytest.MonkeyPatch) -> None:

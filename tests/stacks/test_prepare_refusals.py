@@ -141,3 +141,20 @@ def test_who_uses_a_storage() -> None:
 
     assert (used.running, used.resting) == (("user",), ())
     assert (rests.running, rests.resting) == ((), ("user",))
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [("imagenet", False), ("home", False), ("files", True)],
+    ids=["of many nodes", "not shown", "shown"],
+)
+def test_a_copy_knows_who_has_its_source(source: str, *, shown: bool) -> None:
+    """A browser has a volume that one node at a time can mount, and no other."""
+    config = copy.deepcopy(PROD)
+    storages = config["tenants"]["lab-a"]["storages"]
+    storages["files"] = {"size": "1Gi", "browser": True}
+    storages["copy"] = of(source, **({} if source == "imagenet" else {"filled": True}))
+    made = Stack(parse(config, ENCRYPTED), "prod").storages["copy.lab-a"].source
+
+    assert made is not None
+    assert made.shown is shown

@@ -2,6 +2,7 @@
 
 import pytest
 from status.evidence import Evidence, evidence
+from status.failures import ending
 from status.objects import Seen
 from status.states import Phase, Ssh, state_of
 
@@ -324,3 +325,10 @@ def test_an_empty_log_is_no_evidence() -> None:
     """No line is no proof of anything."""
     assert evidence([]) == Evidence()
     assert not evidence([]).whole
+
+
+def test_last_words_play_no_tricks_with_a_terminal() -> None:
+    """A tenant's program wrote them: what would clear a screen, overwrite or turn a line is shown as what it is."""
+    last = ended(1, message="\x1b[2J\x07caf\u00e9\rover \u202egnp.exe\n\tnext\x9b31m")["terminated"]
+
+    assert ending("prepare", last).endswith("3 s: \\x1b[2J\\x07caf\u00e9\\rover \\u202egnp.exe\n\tnext\\x9b31m")

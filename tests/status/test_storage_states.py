@@ -46,6 +46,11 @@ def job(*conditions: tuple[str, str, str], name: str = JOB) -> Object:
 DONE_JOB = job(("Complete", "CompletionsReached", ""))
 
 
+def made(thing: Object, at: str) -> Object:
+    """Give an object that was made at a time."""
+    return {**thing, "metadata": {**thing["metadata"], "creationTimestamp": at}}
+
+
 def pod(*containers: Object, phase: str = "Running", at: str = BEGUN, owner: str = JOB, **status: Any) -> Object:
     """Give a pod of a Job; *at* is when it was made."""
     meta = {"name": f"{owner}-{at}", "creationTimestamp": at, "ownerReferences": [{"kind": "Job", "name": owner}]}
@@ -78,6 +83,7 @@ def browser_pod(*containers: Object, **status: Any) -> Object:
 
 
 PLAIN = claim(job=None)
+SHOWABLE = claim(job=None, metadata={"annotations": {names.SHOWN_ANNOTATION: "true"}})
 
 CLAIMS: dict[str, tuple[StorageSeen, str, str, str]] = {
     "not there": (StorageSeen(None), "Absent", "NotDeployed", "run `up`"),
@@ -110,6 +116,14 @@ CLAIMS: dict[str, tuple[StorageSeen, str, str, str]] = {
         "FileSystemResizePending",
         "m",
     ),
+    "is to grow, and nobody has begun": (
+        StorageSeen(claim(size="128Mi", capacity="64Mi")),
+        "Bound",
+        "ResizeRequested",
+        "nobody has begun to enlarge it",
+    ),
+    "larger than asked for": (StorageSeen(claim(size="4900Mi")), "Bound", "Bound", ""),
+    "as large, in other words": (StorageSeen(claim(size="5120Mi")), "Bound", "Bound", ""),
     "has grown": (
         StorageSeen(claim(conditions=[{"type": "Resizing", "status": "False"}])),
         "Bound",
@@ -198,6 +212,20 @@ PREPARES: dict[str, tuple[StorageSeen, str, str, str, str]] = {
     "between two tries": (preparing(FAILED_POD), "Pending", "Retrying", "404 for", "None"),
     "ended and not counted": (preparing(pod(container("prepare", DONE))), "Running", "Ending", "counted", "None"),
     "done": (preparing(jobs=(DONE_JOB,)), "Succeeded", "Prepared", "", "None"),
+    "done over a volume that is gone": (
+        preparing(jobs=(made(DONE_JOB, BEGUN),), claim={"metadata": {"creationTimestamp": "2030-01-01T00:00:00Z"}}),
+        "Pending",
+        "OtherVolume",
+        "has filled a volume that is gone: run `up` with REFRESH=1",
+        "None",
+    ),
+    "done over this volume": (
+        preparing(jobs=(made(DONE_JOB, ENDED),), claim={"metadata": {"creationTimestamp": ENDED}}),
+        "Succeeded",
+        "Prepared",
+        "",
+        "None",
+    ),
     "gave up": (
         preparing(FAILED_POD, jobs=(job(THRICE),)),
         "Failed",
@@ -206,6 +234,16 @@ PREPARES: dict[str, tuple[StorageSeen, str, str, str, str]] = {
         "Required",
     ),
     "too late": (preparing(jobs=(job(TOO_LATE),)), "Failed", "DeadlineExceeded", "specified deadline", "Required"),
+    "too late, with what it said last": (
+        preparing(
+            pod(container("prepare", ended(143, message="still at it")), phase="Failed", reason="DeadlineExceeded"),
+            jobs=(job(TOO_LATE),),
+        ),
+        "Failed",
+        "DeadlineExceeded",
+        "specified deadline: DeadlineExceeded: container prepare ended with 143 after 3 s: still at it",
+        "Required",
+    ),
     "evicted": (
         preparing(pod(phase="Failed", reason="Evicted", message="low on disk"), jobs=(job(THRICE),)),
         "Failed",
@@ -258,6 +296,7 @@ def test_content_is_in_one_phase_for_one_reason(
 
 BROWSERS: dict[str, tuple[StorageSeen, str, str, str]] = {
     "none": (StorageSeen(PLAIN), "Disabled", "NoBrowser", ""),
+    "gone": (StorageSeen(SHOWABLE), "Pending", "NoBrowser", "it comes once all is filled; else run `up`"),
     "ready": (StorageSeen(PLAIN, browser=browser(**BROWSER)), "Ready", "BrowserReady", ""),
     "no pod": (StorageSeen(PLAIN, browser=browser()), "Pending", "NoPod", "no pod yet"),
     "old one is ready": (
@@ -352,8 +391,15 @@ OVERALL: dict[str, tuple[StorageSeen, str, str, str]] = {
         "StorageBrowserPending",
         "NoPod",
     ),
+    "browser is gone": (StorageSeen(SHOWABLE), "Pending", "StorageBrowserPending", "NoBrowser: it comes"),
     "all is well": (StorageSeen(claim(), (DONE_JOB,), browser=SHOWN), "Ready", "StorageReady", ""),
     "a plain volume": (StorageSeen(PLAIN), "Ready", "StorageReady", ""),
+    "is to grow": (
+        StorageSeen(claim(job=None, size="128Mi", capacity="64Mi")),
+        "Ready",
+        "StorageReady",
+        "grows from 64Mi to 128Mi: ResizeRequested nobody has begun to enlarge it",
+    ),
     "grows": (
         StorageSeen(claim(job=None, size="9Gi", conditions=[GROWING])),
         "Ready",

@@ -29,7 +29,7 @@ def test_a_stack_without_a_secret_yet_is_read(written: Path) -> None:
     stack = read_stack("x")
 
     assert written.exists()
-    assert (stack.owner, stack.namespaces[-1]) == ("x", "gpu-lab-b")
+    assert (stack.owner, list(stack.namespaces)[-1]) == ("x", "gpu-lab-b")
     assert stack.config.secret.get_secret_value() == PLACEHOLDER
 
 

@@ -3,19 +3,25 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from components.names import PROJECT
-from stacks.ownership import refusals, warnings
+from stacks.ownership import foreign_problems, refusals, warnings
 from stacks.problems import Problem
 from stacks.resolve import Stack
 from tools.doctor.facts import Facts
 from tools.doctor.findings import Finding, fail, ok, warn
 
-CHECKS = {"cluster.dns": "cluster DNS", "cluster.adminTier": "admin tier", "cluster": "addresses", "tenants": "names"}
+CHECKS = {
+    "cluster.dns": "cluster DNS",
+    "cluster.adminTier": "admin tier",
+    "cluster": "addresses",
+    "tenants": "names",
+    "platform": "names",
+}
 """Beginnings of the paths of problems to the checks that they belong to; the first that fits counts."""
 
 
 def site(stack: Stack, facts: Facts, foreign: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """Give the program's own refusals as failures and its warnings as such; what nobody spoke of is well."""
-    problems = [*(Problem("tenants", f"{what} {why}") for what, why in foreign), *refusals(stack, facts.view)]
+    problems = [*foreign_problems(stack, foreign), *refusals(stack, facts.view)]
     bad = [_told(fail, problem) for problem in problems]
     odd = [_told(warn, problem) for problem in warnings(stack, facts.view)]
     spoken = {finding.check for finding in (*bad, *odd)}

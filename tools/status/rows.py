@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lightkube import Client
+from status.failures import printable
 from status.objects import moment
 from status.states import Ssh, State
 
@@ -80,7 +81,7 @@ def reason(state: State) -> str:
 
 def in_a_line(text: str) -> str:
     """Give *text* as a cell of the table."""
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
 
 
