@@ -44,8 +44,10 @@ local HSTS, NOTES, LABEL, COOKIES = "{hsts}", "{notes}", {label}, "{cookies}"
 _PROGRAM = """
 local SAFE = {GET = true, HEAD = true, OPTIONS = true, PROPFIND = true}
 
-local function without_port(authority)
-  return (authority:lower():gsub(":%d+$", ""))
+-- The host of `host` or `host:digits`. Envoy routes other ends as well, and by them no origin may go unknown.
+local function host_of(authority)
+  local host, port = authority:lower():match("^([^:]+)(.*)$")
+  return (port == "" or (port or ""):find("^:%d+$")) and host
 end
 
 -- A path that two readers may read differently is refused: then nobody needs to guess what comes upstream.
@@ -86,8 +88,8 @@ end
 function envoy_on_request(handle)
   local headers = handle:headers()
   local path, authority = headers:get(":path") or "", headers:get(":authority") or ""
-  local bare, host = path:match("^[^?]*"), without_port(authority)
-  if ambiguous(bare) then
+  local bare, host = path:match("^[^?]*"), host_of(authority)
+  if not host or ambiguous(bare) then
     return handle:respond({[":status"] = "400"}, "")
   end
   if host == HOST then
