@@ -8,7 +8,7 @@ that does not get the same answers: `<namespace>.B` is a tenant's index, `<stora
 from components import names
 
 METADATA = names.PROJECT
-"""Namespace of what the program notes about a request, for its own second half and the access log."""
+"""Namespace of what the program notes about a request, for its own second half, the limit and the access log."""
 
 FILES_CSP = (
     "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; font-src 'self' data:; "
@@ -97,6 +97,7 @@ function envoy_on_request(handle)
   end
   local label = host:sub(-#HOST - 1) == "." .. HOST and host:sub(1, -#HOST - 2) or "-"
   local notes = handle:streamInfo():dynamicMetadata()
+  notes:set(NOTES, "origin", label)
   notes:set(NOTES, "kind", kind_of(label))
   notes:set(NOTES, "namespace", label:match("^.*%-%-(.+)$") or label)
   if forged(headers, authority) then

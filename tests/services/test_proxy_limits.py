@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,22 @@ def test_an_origin_has_a_limit_of_its_own(proxy_with: Open) -> None:
 
     assert found[429] > 50
     assert statuses(asked, 10, "127.0.0.4", basic(), PORT) == {200: 10}
+
+
+def test_an_origin_has_one_limit_however_it_is_written(proxy_with: Open) -> None:
+    """Neither a port nor capitals make another origin of it."""
+    asked = proxy_with(per_origin=5, per_source=100_000)
+    hosts = [f"{STORAGE[:1].upper()}{STORAGE[1:]}:{n}" for n in range(1, 301)]
+    with closing(asked.open()) as connection:
+        found = Counter(asked_as(connection, host) for host in hosts)
+
+    assert found[429] > 100
+
+
+def asked_as(connection: HTTPConnection, host: str) -> int:
+    """Ask for *host*, written so; give the status."""
+    connection.request("GET", FILE, headers={**basic(), "Host": host})
+    return answer_of(connection).status
 
 
 def test_a_source_is_let_in_again(proxy_with: Open) -> None:
