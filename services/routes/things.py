@@ -43,7 +43,8 @@ HASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63}):\{SHA\}[A-Za-z0-9+/]{27
 BYTES = re.compile(r"[1-9][0-9]{0,17}")
 """Fewer than 2^63, the largest length that a request can say."""
 
-MOST_USERS = 1000
+MOST_USERS = 100
+"""As a stack file may name them; a Secret with more is worth nothing."""
 
 
 class Holder(NamedTuple):

@@ -11,7 +11,7 @@ from routes.envoy import clusters_json, routes_json
 from routes.hosts import Site
 from routes.view import View
 
-from components import names
+from components import access, names
 from components.browser import browser_manifests
 from components.browser_spec import BrowserSpec
 from tests.components.test_objects import STORAGE
@@ -184,6 +184,14 @@ def test_passwords_that_envoy_would_refuse_are_nobodys(lines: str) -> None:
     both = [secret("lab-a", lines), secret("lab-b", htpasswd("bob"))]
     view = a_view([namespace("lab-a"), namespace("lab-b")], [DATA, browser("data", "lab-b")], [], both)
     assert set(hosts_of(view)) == {"lab-b.files.test", "data--lab-b.files.test"}
+
+
+def test_as_many_users_come_in_as_a_stack_file_names() -> None:
+    """The preview refuses one more, and what was made by hand with one more is nobody's."""
+    assert things.MOST_USERS == access.MOST_USERS
+    for more, origins in ((0, ALL), (1, set())):
+        users = htpasswd(*(f"user-{number}" for number in range(access.MOST_USERS + more)))
+        assert set(hosts_of(a_view(secrets=[secret("lab-a", users)]))) == origins
 
 
 ODD_SLICES: dict[str, Json] = {

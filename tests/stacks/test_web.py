@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from components import derive, names
-from components.access import AccessSecrets, access_manifests, htpasswd
+from components.access import MOST_USERS, AccessSecrets, access_manifests, htpasswd
 from components.gpu_unit import unit_template
 from policy.law import judge
 from stacks.keys import Keys
@@ -178,6 +178,10 @@ REFUSED = {
     "a user twice": ({"tenants/lab-a/webUsers": ["a", "a"]}, "webUsers: 'a' is named 2 times"),
     "a user in upper case": ({"tenants/lab-a/webUsers": ["Alice"]}, "must be 1 to 64 lower-case"),
     "a user with a colon": ({"tenants/lab-a/webUsers": ["a:b"]}, "must be 1 to 64 lower-case"),
+    "more users than the proxy reads": (
+        {"tenants/lab-a/webUsers": [f"user-{number}" for number in range(MOST_USERS + 1)]},
+        f"webUsers: has {MOST_USERS + 1} entries; at most {MOST_USERS} are allowed",
+    ),
     "an epoch below zero": ({"tenants/lab-a/webEpoch": -1}, "webEpoch"),
     "no proxy": ({"platform/browser": None}, "ports.lab.expose: nobody would reach it: there is no proxy"),
     "a joint in the port's name": (
