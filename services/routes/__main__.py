@@ -28,6 +28,9 @@ LOOK_SECONDS = 0.2
 LONGEST_WAIT = 2.0
 """Seconds that a change waits for others to end; then it is written, and what follows with the next."""
 
+AGAIN_SECONDS = 5.0
+"""Until what could not be written is tried again: the volume is full, until something that fills it goes."""
+
 
 def arguments(argv: list[str]) -> argparse.Namespace:
     """Parse the command line; a mistake ends the program with a usage message."""
@@ -64,11 +67,13 @@ class Writer:
         self._written: tuple[object, ...] | None = None
         self._seen: tuple[object, ...] | None = None
         self._since = 0.0
+        self._again = float("-inf")
+        self._failed = False
 
     def look(self) -> None:
         """Look once; write where something new has settled, or has not for too long."""
         state = self.view.state
-        if state is None or _same(state, self._written):
+        if state is None or _same(state, self._written) or time.monotonic() < self._again:
             return
         if self._written is not None and not _same(state, self._seen):
             self._since = self._since or time.monotonic()
@@ -82,13 +87,24 @@ class Writer:
         tenants = self.view.tenants(self.owners)
         # clusters first, for Envoy: a route that leads to none would answer 503 where it led on before
         texts = {CLUSTERS: clusters_json(tenants), ROUTES: routes_json(tenants, self.site)}
-        changed = [name for name, text in texts.items() if self.files.write(name, text)]
-        self._written, self._seen, self._since = state, None, 0.0
+        sizes = {name: len(text) for name, text in texts.items()}
+        try:
+            changed = [name for name, text in texts.items() if self.files.write(name, text)]
+        except OSError as error:
+            self._wait(error, sizes)
+            return
+        self._written, self._seen, self._since, self._failed = state, None, 0.0, False
         if changed:
             counts = {"storages": sum(len(t.storages) for t in tenants), "ports": sum(len(t.ports) for t in tenants)}
-            sizes = {name: len(text) for name, text in texts.items()}
             took = round(1000 * (time.monotonic() - begun))
             event("written", files=changed, tenants=len(tenants), **counts, bytes=sizes, milliseconds=took)
+
+    def _wait(self, error: OSError, sizes: dict[str, int]) -> None:
+        """Leave what is served, and say so once, however long it lasts."""
+        self._again = time.monotonic() + AGAIN_SECONDS
+        if not self._failed:
+            self._failed = True
+            event("cannot-write", reason=str(error), bytes=sizes)
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...] | None) -> bool:

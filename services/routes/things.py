@@ -43,6 +43,12 @@ HASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63}):\{SHA\}[A-Za-z0-9+/]{27
 BYTES = re.compile(r"[1-9][0-9]{0,17}")
 """Fewer than 2^63, the largest length that a request can say."""
 
+MOST_PORTS = 64
+"""Of a unit, as a stack file may show them on the web: each is an origin that names all users of its tenant."""
+
+LONGEST_SIZE, LONGEST_MOUNTS = 32, 16 * 1024
+"""Characters of what an index page shows: more than any quantity, or any unit's mounts, as the program says them."""
+
 MOST_USERS = 100
 """As a stack file may name them; a Secret with more is worth nothing."""
 
@@ -111,10 +117,11 @@ def read_service(thing: Mapping[str, Any]) -> Browser | Unit | None:
     if name is None or holder is None or not _is_name(name) or _meta(thing).get("name") != f"{component}-{name}":
         return None
     if component == "browser":
-        return Browser(holder, name, said.get(SIZE_ANNOTATION, ""), _bytes(said.get(UPLOAD_ANNOTATION, "")))
+        size = said.get(SIZE_ANNOTATION, "")
+        return Browser(holder, name, size if len(size) <= LONGEST_SIZE else "", _bytes(said.get(UPLOAD_ANNOTATION, "")))
     if component == "unit":
         mounts = _mounts(said.get(MOUNTS_ANNOTATION, "{}")) if HOST_ANNOTATION in said else ()
-        return Unit(holder, name, tuple(filter(_is_name, said.get(WEB_ANNOTATION, "").split(","))), mounts)
+        return Unit(holder, name, _ports(said.get(WEB_ANNOTATION, "")), mounts)
     return None
 
 
@@ -177,7 +184,14 @@ def _bytes(text: str) -> int | None:
     return int(text) if BYTES.fullmatch(text) else None
 
 
+def _ports(text: str) -> tuple[str, ...]:
+    found = tuple(filter(_is_name, text.split(",")))
+    return found if len(found) <= MOST_PORTS else ()
+
+
 def _mounts(text: str) -> tuple[tuple[str, str], ...]:
+    if len(text) > LONGEST_MOUNTS:
+        return ()
     try:
         return tuple(sorted(words(json.loads(text)).items()))
     except ValueError:

@@ -14,6 +14,7 @@ from routes.view import View
 from components import access, names
 from components.browser import browser_manifests
 from components.browser_spec import BrowserSpec
+from stacks import web_checks
 from tests.components.test_objects import STORAGE
 from tests.services.api import selects
 from tests.services.cluster import (
@@ -192,6 +193,20 @@ def test_as_many_users_come_in_as_a_stack_file_names() -> None:
     for more, origins in ((0, ALL), (1, set())):
         users = htpasswd(*(f"user-{number}" for number in range(access.MOST_USERS + more)))
         assert set(hosts_of(a_view(secrets=[secret("lab-a", users)]))) == origins
+
+
+def test_an_annotation_has_an_end() -> None:
+    """One object of one tenant cannot fill the volume that everybody's routes are in."""
+    assert things.MOST_PORTS == web_checks.MOST_PORTS
+    for more in (0, 1):
+        ports = ",".join(f"p{number}" for number in range(things.MOST_PORTS + more))
+        assert len(hosts_of(a_view(services=[unit("trainer", "lab-a", ports)]))) == (
+            1 if more else things.MOST_PORTS + 1
+        )
+        mounts = json.dumps({"data": ""}).replace('""', f'"{"x" * (things.LONGEST_MOUNTS + more - 12)}"')
+        long = [unit("trainer", "lab-a", "", mounts), browser("data", "lab-a", "9" * (things.LONGEST_SIZE + more))]
+        index = json.dumps(hosts_of(a_view(services=long))["lab-a.files.test"])
+        assert ("xxxx" in index, "9999" in index) == (not more, not more)
 
 
 ODD_SLICES: dict[str, Json] = {

@@ -1,6 +1,7 @@
 """The real `routes` beside the proxy's real Envoy: what appears in the cluster is served, and a change cuts nothing."""
 
 import http
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -269,6 +270,22 @@ def test_before_its_first_view_it_writes_nothing(tmp_path: Path, authority: Auth
         assert (into / ROUTES_FILE).read_text() == before
     finally:
         routes.end()
+
+
+def test_a_volume_that_is_full_ends_nothing(beside: tuple[Proxy, Running]) -> None:
+    """What was served is served on, no half file is left, and once there is room what happened meanwhile counts."""
+    served, routes = beside
+    waits(served, 200, f"{ROOT}/", DATA)
+    before, _ = resource.prlimit(routes.process.popen.pid, resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+    for number in range(100):
+        put_browser(routes.cluster, f"many-{number}", "lab-a")
+    wait_for(lambda: routes.process.events("cannot-write"), "it cannot write")
+    assert served.status(f"{ROOT}/", DATA, headers=ALICE) == 200
+    assert not list(routes.into.glob(".*.new"))
+    resource.prlimit(routes.process.popen.pid, resource.RLIMIT_FSIZE, (before, resource.RLIM_INFINITY))
+    waits(served, 302, "/", f"many-99--lab-a.{HOST}")
+    assert len(routes.process.events("cannot-write")) == 1
+    assert len(routes.process.events("following")) == 1
 
 
 def test_it_only_reads_and_only_ours(beside: tuple[Proxy, Running]) -> None:

@@ -21,6 +21,7 @@ from stacks.load import parse
 from stacks.outputs import outputs
 from stacks.problems import RefusedError
 from stacks.resolve import Stack
+from stacks.web_checks import MOST_PORTS
 from tests.stack_files import ENCRYPTED, KEY, SECRET, STACKS, image, raw
 from tools import password as tool
 from tools.shell import ToolError
@@ -187,6 +188,10 @@ REFUSED = {
     "a joint in the port's name": (
         {PORT: [{"name": "a--b", "port": 1024, "expose": "web"}]},
         "'a--b' has '--' in it, which joins the parts of a host",
+    ),
+    "more ports than the proxy reads": (
+        {PORT: [{"name": f"p{n}", "port": 2000 + n, "expose": "web"} for n in range(MOST_PORTS + 1)]},
+        f"units.trainer.ports: {MOST_PORTS + 1} are on the web; at most {MOST_PORTS} are",
     ),
     "another alphabet": ({PORT: [{"name": "xn", "port": 1024, "expose": "web"}]}, "would mark a host in another"),
     "a storage of another alphabet": (
