@@ -39,6 +39,8 @@ class Routes:
     """The stack of the proxy first, then those that it admits."""
     host: str
     port: int
+    pods: tuple[str, ...]
+    """Where the cluster's pods have their addresses: nobody else is asked."""
 
 
 def routes_container(routes: Routes) -> Manifest:
@@ -54,6 +56,7 @@ def routes_container(routes: Routes) -> Manifest:
             f"--host={routes.host}",
             f"--port={routes.port}",
             *(f"--owner={owner}" for owner in routes.owners),
+            *(f"--pod-cidr={cidr}" for cidr in routes.pods),
             f"--api-dir={API_DIR}",
         ],
         "startupProbe": {**first, "periodSeconds": 1, "failureThreshold": START_SECONDS},

@@ -1,6 +1,7 @@
 """``python3 -m routes``: follow the cluster, and tell the Envoy beside it which storages and web ports there are."""
 
 import argparse
+import ipaddress
 import os
 import signal
 import sys
@@ -39,6 +40,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--host", required=True, help="main host of the proxy; every origin is one label below it")
     parser.add_argument("--port", type=int, default=443, help="where clients find it (default: %(default)s)")
     parser.add_argument("--owner", action="append", required=True, metavar="STACK", help="a stack to show; repeatable")
+    parser.add_argument("--pod-cidr", action="append", required=True, help="where pods have addresses; repeatable")
     parser.add_argument("--api-dir", type=Path, default=API_DIR, help="ca.crt and token for the API server")
     parser.add_argument("--api-server", default=_in_cluster(), metavar="HOST:PORT", help="default: this cluster's")
     return parser.parse_args(argv)
@@ -52,7 +54,7 @@ def _in_cluster() -> str:
 def followed(options: argparse.Namespace) -> View:
     """Begin to follow the cluster; the view is empty until it has answered."""
     host, _, port = options.api_server.rpartition(":")
-    folder, view = options.api_dir, View()
+    folder, view = options.api_dir, View(tuple(map(ipaddress.ip_network, options.pod_cidr)))
     api = ApiServer(host.strip("[]"), int(port), folder / "ca.crt", folder / "token")
     for table in view.tables:
         Follower(api, table).start()

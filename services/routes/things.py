@@ -94,6 +94,8 @@ class Slice(NamedTuple):
     service: str
     ports: tuple[tuple[str, tuple[Address, ...]], ...]
     """Name of the port to the addresses of pods that are ready."""
+    known: frozenset[str] = frozenset()
+    """All addresses in it, ready or not."""
 
 
 class Users(NamedTuple):
@@ -131,10 +133,11 @@ def read_slice(thing: Mapping[str, Any]) -> Slice | None:
     if service is None:
         return None
     home = _meta(thing).get("namespace")
-    ready = sorted({ip for endpoint in _list(thing, "endpoints") for ip in _ready(table(endpoint), home)})
+    endpoints = list(map(table, _list(thing, "endpoints")))
+    ready = sorted({ip for endpoint in endpoints if _is_ready(endpoint, home) for ip in _addresses(endpoint)})
     ports = {str(port.get("name")): port["port"] for port in map(table, _list(thing, "ports")) if _is_tcp(port)}
     found = ((name, tuple(Address(ip, number) for ip in ready)) for name, number in sorted(ports.items()))
-    return Slice(service, tuple(found))
+    return Slice(service, tuple(found), frozenset(ip for endpoint in endpoints for ip in _addresses(endpoint)))
 
 
 def read_users(thing: Mapping[str, Any]) -> Users | None:
@@ -203,12 +206,13 @@ def _is_tcp(port: Mapping[str, Any]) -> bool:
     return port.get("protocol", "TCP") == "TCP" and type(number) is int and 0 < number < 65536  # noqa: PLR2004 - TCP's
 
 
-def _ready(endpoint: Mapping[str, Any], home: object) -> Iterator[str]:
+def _is_ready(endpoint: Mapping[str, Any], home: object) -> bool:
     pod = table(endpoint.get("targetRef"))
-    if pod.get("kind") != "Pod" or pod.get("namespace") != home:
-        return
-    if table(endpoint.get("conditions")).get("ready") is not True:
-        return
+    own = pod.get("kind") == "Pod" and pod.get("namespace") == home
+    return own and table(endpoint.get("conditions")).get("ready") is True
+
+
+def _addresses(endpoint: Mapping[str, Any]) -> Iterator[str]:
     for address in _list(endpoint, "addresses"):
         try:
             yield str(ipaddress.ip_address(address))

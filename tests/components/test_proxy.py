@@ -20,7 +20,7 @@ from policy.law import judge
 from tests.conftest import Golden
 from tests.stack_files import image
 
-ROUTES = Routes(image("routes"), ("test", "lab"), "files.example.com", 443)
+ROUTES = Routes(image("routes"), ("test", "lab"), "files.example.com", 443, ("10.244.0.0/16", "fd00:244::/56"))
 PROXY = Proxy(
     ProxySpec(host="files.example.com"), "test", image("proxy"), ROUTES, ApiServers(("198.18.7.10/32",)), alone=True
 )

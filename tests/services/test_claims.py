@@ -17,7 +17,7 @@ GROUPS = '{"groups": ["team"]}'
 
 def hosts(passwords: str, claims: str | bytes | None) -> list[dict[str, Any]]:
     """Give the virtual hosts of a tenant whose Secret has these, beside one that has passwords alone."""
-    view, said = View(), secret("lab-a", passwords)
+    view, said = View(()), secret("lab-a", passwords)
     if claims is not None:
         raw = claims.encode() if isinstance(claims, str) else claims
         said["data"]["claims"] = base64.b64encode(raw).decode()

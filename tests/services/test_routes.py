@@ -1,5 +1,6 @@
 """What the proxy is told of a cluster: the files as a function of its objects."""
 
+import ipaddress
 import json
 import time
 from dataclasses import replace
@@ -32,6 +33,7 @@ Json = dict[str, Any]
 
 SITE = Site("files.test", 443)
 OWNERS = frozenset({"dev", "guest"})
+PODS = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "127.0.0.0/8", "fe80::/10")))
 DATA, TRAINER = browser("data", "lab-a"), unit("trainer", "lab-a", "lab,tb")
 
 
@@ -42,7 +44,7 @@ def a_view(
     secrets: list[Json] | None = None,
 ) -> View:
     """Return a view of one tenant with a storage and a unit, but for what is given."""
-    view = View()
+    view = View(PODS)
     view.namespaces.replace([namespace("lab-a")] if namespaces is None else namespaces)
     view.services.replace([DATA, TRAINER] if services is None else services)
     ours = [
@@ -217,6 +219,10 @@ ODD_SLICES: dict[str, Json] = {
     "another port": endpoint_slice(DATA, {"ssh": 22}, endpoint("lab-a", "10.0.0.5")),
     "a name": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "metadata.internal")),
     "a path": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "/run/admin.sock")),
+    "a node's address for what runs on it": endpoint_slice(DATA, {"http": 80}, endpoint("lab-a", "169.254.169.254")),
+    "an address of a node": endpoint_slice(DATA, {"http": 6443}, endpoint("lab-a", "192.168.1.1")),
+    "a zone": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "fe80::1%eth0")),
+    "IPv4 written as IPv6": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "::ffff:10.0.0.5")),
     "no port": endpoint_slice(DATA, {"http": 0}, endpoint("lab-a", "10.0.0.5")),
     "of another Service": endpoint_slice(TRAINER, {"http": 5000}, endpoint("lab-a", "10.0.0.5")),
 }
@@ -228,6 +234,24 @@ def test_only_ready_pods_of_the_namespace_are_asked(one: Json) -> None:
     view = a_view(services=[DATA], slices=[one])
     assert clusters_of(view) == {"storage/lab-a/data": []}
     assert "data--lab-a.files.test" in hosts_of(view)
+
+
+FORGED = endpoint_slice(TRAINER, {"lab": 5000, "tb": 6006}, endpoint("lab-a", "10.0.0.7", "10.0.0.6"))
+THEIRS = browser("data", "lab-b")
+
+
+@pytest.mark.parametrize(("home", "left"), [("lab-b", 1), ("lab-a", 2), ("elsewhere", 2), ("prod", 2)])
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_port_leads_to_no_address_that_another_tenant_has(home: str, left: int, *, ready: bool) -> None:
+    """A slice that names another tenant's pod leads nobody there; what is in no tenant's namespace takes nothing."""
+    theirs = endpoint_slice(browser("data", home), {"http": 5000}, endpoint(home, "10.0.0.7", ready=ready))
+    owners = [namespace("lab-a"), namespace("lab-b"), namespace("prod", "prod")]
+    secrets = [secret("lab-a", htpasswd("alice")), secret("lab-b", htpasswd("bob"))]
+    view = a_view(owners, [TRAINER, THEIRS], [FORGED, theirs], secrets)
+    found = clusters_of(view)
+
+    assert found["port/lab-a/trainer/lab"] == ["10.0.0.6:5000", "10.0.0.7:5000"][:left]
+    assert found["storage/lab-b/data"] == (["10.0.0.7:5000"] if home == "lab-b" and ready else [])
 
 
 def test_several_slices_make_one_cluster() -> None:
@@ -249,7 +273,7 @@ def test_the_same_cluster_makes_the_same_files() -> None:
 
 def test_until_all_is_known_nothing_is() -> None:
     """Each of the four kinds must have been seen once."""
-    view = View()
+    view = View(PODS)
     for table in view.tables:
         assert view.state is None
         table.replace(())

@@ -62,6 +62,7 @@ class Running:
     def start(self) -> None:
         """Start the service."""
         said = ["--folder", str(self.into), "--host", HOST, "--port", "8443", "--owner", "dev"]
+        said += ["--pod-cidr", "127.0.0.0/8", "--pod-cidr", "::/1", "--pod-cidr", "fe80::/10"]
         said += ["--api-server", f"127.0.0.1:{self.api.port}", "--api-dir", f"{self.folder}/api"]
         self.process = python("routes", *said, output=self.folder / "routes.log")
 
@@ -235,6 +236,28 @@ def test_what_is_not_ready_is_503(beside: tuple[Proxy, Running]) -> None:
     asleep = endpoint_slice(browser("data", "lab-a"), {"http": 5000}, endpoint("lab-a", "127.0.0.1", ready=False))
     routes.cluster.put_whole(SLICES, asleep)
     waits(served, 503, f"{ROOT}/", DATA)
+
+
+def test_an_address_that_envoy_would_refuse_stops_nobody(beside: tuple[Proxy, Running], upstream: Upstream) -> None:
+    """One that is no pod's is left out, whoever wrote it down, and everybody's news go on."""
+    served, routes = beside
+    waits(served, 200, "/", LAB)
+    odd = endpoint_slice(unit("trainer", "lab-a", "lab"), {"lab": 80}, endpoint("lab-a", "fe80::1%eth0"), suffix="odd")
+    routes.cluster.put_whole(SLICES, odd)
+    put_browser(routes.cluster, "later", "lab-a", port=upstream.port)
+    waits(served, 200, "/storage/lab-a/later/", f"later--lab-a.{HOST}")
+
+
+def test_a_port_leads_to_no_pod_of_another_tenant(beside: tuple[Proxy, Running]) -> None:
+    """Where a slice of one tenant has an address that one of another has, no port is led there; files are."""
+    served, routes = beside
+    waits(served, 200, "/", LAB)
+    put_tenant(routes.cluster, "lab-b", "bob", password="another")
+    put_browser(routes.cluster, "data", "lab-b")
+    waits(served, 503, "/", LAB)
+    assert served.status(f"{ROOT}/", DATA, headers=ALICE) == 200
+    routes.cluster.remove(SLICES, "browser-data-x7d2k", "lab-b")
+    waits(served, 200, "/", LAB)
 
 
 def test_while_the_cluster_is_away_the_last_view_is_served(beside: tuple[Proxy, Running]) -> None:

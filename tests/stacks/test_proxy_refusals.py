@@ -54,6 +54,11 @@ def test_a_proxy_needs_its_images() -> None:
     assert "lacks proxy, routes, which gpu-runtime:platform.browser needs" in refused(change)
 
 
+def test_a_proxy_is_told_where_pods_are() -> None:
+    """It asks nobody else, whatever the cluster's objects say."""
+    assert "cluster.podCidrs: is missing: the proxy asks pods in these ranges" in refused(at("cluster.podCidrs", []))
+
+
 def test_a_proxy_stands_alone() -> None:
     """With tunnel servers elsewhere the platform's namespace is the proxy's to make, closed like the other."""
     config = raw(STACKS / "Pulumi.prod.yaml")
