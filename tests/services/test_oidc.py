@@ -203,6 +203,14 @@ def test_whom_no_claim_admits_sees_nothing(visitor: Visitor, issuer: Issuer, cla
     assert dict(nowhere.headers) == {**dict(refused.headers), "date": nowhere.headers["date"]}
 
 
+def test_who_is_admitted_is_told_what_there_is_not(visitor: Visitor) -> None:
+    """At a host that one's own tenant has not; at one of the next tenant it is as ever."""
+    nothing, theirs = (visitor.go(visitor.url(host, "/")) for host in (UNKNOWN, UNKNOWN.replace("lab-a", "lab-b")))
+
+    assert (nothing.status, nothing.body) == (404, b"404 not found\n")
+    assert theirs.status == HTTPStatus.FORBIDDEN
+
+
 def test_a_tenant_that_says_nothing_admits_nobody(visitor: Visitor) -> None:
     """Who is somebody at one tenant is nobody at the next."""
     assert visitor.go(visitor.url(STORAGE, f"{ROOT}/a")).status == HTTPStatus.OK

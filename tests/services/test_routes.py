@@ -73,7 +73,12 @@ def _address(endpoint: Json) -> str:
     return f"{said['address']}:{said['port_value']}"
 
 
-ALL = {"lab-a.files.test", "data--lab-a.files.test", "lab--trainer--lab-a.files.test", "tb--trainer--lab-a.files.test"}
+def origins(tenant: str, *labels: str) -> set[str]:
+    """Return the hosts of a tenant with these: its index, what it has not, and each."""
+    return {f"{tenant}.files.test", *(f"{label}--{tenant}.files.test" for label in ("*", *labels))}
+
+
+ALL = origins("lab-a", "data", "lab--trainer", "tb--trainer")
 
 
 def test_every_storage_and_port_has_an_origin() -> None:
@@ -96,8 +101,10 @@ def test_each_origin_has_its_tenants_users_alone() -> None:
     }
     assert {name: said.partition(":")[0] for name, said in users.items()} == {
         "lab-a.files.test": "alice",
+        "*--lab-a.files.test": "alice",
         "data--lab-a.files.test": "alice",
         "lab-b.files.test": "bob",
+        "*--lab-b.files.test": "bob",
         "data--lab-b.files.test": "bob",
     }
 
@@ -132,7 +139,7 @@ def test_admitted_stacks_are_shown_and_no_others() -> None:
         [],
         [secret("lab-a", htpasswd("alice"), "guest")],
     )
-    assert set(hosts_of(guest)) == {"lab-a.files.test", "data--lab-a.files.test"}
+    assert set(hosts_of(guest)) == origins("lab-a", "data")
     assert hosts_of(guest, frozenset({"dev"})) == {}
 
 
@@ -159,7 +166,7 @@ IMPOSTORS: dict[str, Json] = {
 @pytest.mark.parametrize("service", IMPOSTORS.values(), ids=IMPOSTORS.keys())
 def test_a_service_made_by_hand_gains_nothing(service: Json) -> None:
     """Labels alone make no origin: name, owner and tenant must be those of the namespace that it is in."""
-    assert set(hosts_of(a_view(services=[service]))) == {"lab-a.files.test"}
+    assert set(hosts_of(a_view(services=[service]))) == origins("lab-a")
 
 
 def test_a_namespace_that_joins_names_has_no_origin() -> None:
@@ -186,7 +193,7 @@ def test_passwords_that_envoy_would_refuse_are_nobodys(lines: str) -> None:
     """One tenant's odd Secret shuts that tenant out and no other: Envoy would refuse everybody's routes with it."""
     both = [secret("lab-a", lines), secret("lab-b", htpasswd("bob"))]
     view = a_view([namespace("lab-a"), namespace("lab-b")], [DATA, browser("data", "lab-b")], [], both)
-    assert set(hosts_of(view)) == {"lab-b.files.test", "data--lab-b.files.test"}
+    assert set(hosts_of(view)) == origins("lab-b", "data")
 
 
 def test_as_many_users_come_in_as_a_stack_file_names() -> None:
@@ -203,7 +210,7 @@ def test_an_annotation_has_an_end() -> None:
     for more in (0, 1):
         ports = ",".join(f"p{number}" for number in range(things.MOST_PORTS + more))
         assert len(hosts_of(a_view(services=[unit("trainer", "lab-a", ports)]))) == (
-            1 if more else things.MOST_PORTS + 1
+            2 if more else things.MOST_PORTS + 2
         )
         mounts = json.dumps({"data": ""}).replace('""', f'"{"x" * (things.LONGEST_MOUNTS + more - 12)}"')
         long = [unit("trainer", "lab-a", "", mounts), browser("data", "lab-a", "9" * (things.LONGEST_SIZE + more))]

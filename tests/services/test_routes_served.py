@@ -146,6 +146,22 @@ def test_not_yours_is_not_there(beside: tuple[Proxy, Running]) -> None:
     assert len(answers) == 1
 
 
+def test_what_ones_own_tenant_has_not_is_not_found(beside: tuple[Proxy, Running]) -> None:
+    """Who signed in is told so, and asked for no password again; strangers and neighbours are told as ever."""
+    served, routes = beside
+    put_tenant(routes.cluster, "lab-b", "bob", password="another")
+    waits(served, 200, "/", f"lab-b.{HOST}", basic("bob", "another"))
+    for label in ("nothing--lab-a", "nothing--trainer--lab-a", "data--data--lab-a"):
+        for path in ("/", "/storage/lab-a/nothing/x?y", "/healthz"):
+            found = served.ask(path, f"{label}.{HOST}", headers=ALICE)
+            assert (found.status, found.body, found.headers["www-authenticate"]) == (404, b"404 not found\n", None)
+        strangers: list[dict[str, str]] = [{}, basic("alice", "wrong"), basic("bob", "another")]
+        refused = [served.ask("/", f"{label}.{HOST}", headers=said) for said in strangers]
+        nobodys = served.ask("/", f"{label.replace('lab-a', 'lab-c')}.{HOST}", headers=ALICE)
+        assert {str(_without_date(one)) for one in refused} == {str(_without_date(nobodys))}
+    assert served.status("/", f"--lab-a.{HOST}", headers=ALICE) == 401
+
+
 def test_the_index_is_a_page_that_caches_may_keep_for_its_reader(beside: tuple[Proxy, Running]) -> None:
     """It is HTML without scripts, private, and asked for again by its tag."""
     served, _ = beside
@@ -213,7 +229,7 @@ def test_a_change_cuts_nothing(beside: tuple[Proxy, Running], upstream: Upstream
             routes.cluster.remove(SERVICES, f"browser-more-{number}", "lab-a")
         moved = endpoint_slice(browser("data", "lab-a"), {"http": upstream.port}, endpoint("lab-a", "127.0.0.1", "::1"))
         routes.cluster.put_whole(SLICES, moved)
-        waits(served, 401, "/", f"more-4--lab-a.{HOST}")
+        waits(served, 404, "/", f"more-4--lab-a.{HOST}")
         upstream.may_end.set()
         assert begun + answer.read() == upstream.body
 
@@ -270,7 +286,7 @@ def test_while_the_cluster_is_away_the_last_view_is_served(beside: tuple[Proxy, 
     assert served.status(f"{ROOT}/", DATA, headers=ALICE) == 200
     routes.cluster.remove(SERVICES, "browser-data", "lab-a")
     routes.start_api(port)
-    waits(served, 401, f"{ROOT}/", DATA)
+    waits(served, 404, f"{ROOT}/", DATA)
 
 
 def test_before_its_first_view_it_writes_nothing(tmp_path: Path, authority: Authority, upstream: Upstream) -> None:
