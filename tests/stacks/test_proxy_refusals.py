@@ -16,6 +16,8 @@ from tests.stacks.test_refusals import LAB, at, refused
     ("path", "value", "advice"),
     [
         ("host", "Files.example.com", "must be a lower-case host name"),
+        ("host", "10.1.2.3", "must be a host name that others can be below, such as files.example.com; 10.1.2.3 is an"),
+        ("host", "files.127", "must be a host name that others can be below"),
         ("host", ".".join(["a" * 60] * 4), "at most 189"),
         ("drain", "2h", "must be at most 1h"),
         ("tls", {"kind": "none"}, "'derived', 'secret', 'certManager'"),
