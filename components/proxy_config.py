@@ -52,11 +52,15 @@ HEAP_SHARE = 0.8
 """Of the container's memory: beyond, connections are refused; threads and binary need the rest."""
 
 
+EVERY_IPV4, EVERY = "0.0.0.0", "::"  # noqa: S104 - in a pod of its own, behind walls
+"""Where pods have addresses of IPv6, both kinds are taken; elsewhere a node's kernel may know none of them."""
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the proxy listens and what it reads."""
 
-    address: str = "0.0.0.0"  # noqa: S104 - in a pod of its own, behind walls
+    address: str = EVERY_IPV4
     https: int = names.PROXY_PORT
     plain: int = names.PROXY_PLAIN_PORT
     health: int = names.PROXY_HEALTH_PORT
@@ -92,13 +96,14 @@ def bootstrap(
     }
 
 
-def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int, oidc: Oidc | None = None) -> str:
+def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int, places: Places, oidc: Oidc | None = None) -> str:
     """Write the configuration as the ConfigMap has it."""
-    return json.dumps(bootstrap(host, limits, memory, oidc=oidc), indent=1) + "\n"
+    return json.dumps(bootstrap(host, limits, memory, places, oidc), indent=1) + "\n"
 
 
 def _listener(name: str, at: Places, port: int, chain: Config, **more: Any) -> Config:
-    address = {"socket_address": {"address": at.address, "port_value": port}}
+    said = {"address": at.address, "port_value": port, **({"ipv4_compat": True} if at.address == EVERY else {})}
+    address = {"socket_address": said}
     limit = {"per_connection_buffer_limit_bytes": BUFFER_BYTES}
     return {"name": name, "address": address, **limit, "filter_chains": [chain], **more}
 
