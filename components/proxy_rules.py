@@ -28,6 +28,9 @@ PLAIN_CSP = (
 )
 """For pages without a script: refusals, and a tenant's index."""
 
+UNIT_CSP = "frame-ancestors 'self'"
+"""For what a unit's port answers, where that says nothing of frames: no page of another origin shows it for its own."""
+
 HSTS = "max-age=31536000"
 
 LABEL_LENGTH = 63
@@ -37,7 +40,7 @@ COOKIES = "__Host-gpu-runtime-"
 """Begins the name of each of our cookies: a browser takes such a one from its own origin alone, and for it alone."""
 
 _HEAD = """\
-local HOST, FILES, PAGES, PLAIN = "{host}", "{files}", "{pages}", "{plain}"
+local HOST, FILES, PAGES, PLAIN, UNIT = "{host}", "{files}", "{pages}", "{plain}", "{unit}"
 local HSTS, NOTES, LABEL, COOKIES = "{hsts}", "{notes}", {label}, "{cookies}"
 """
 
@@ -142,6 +145,10 @@ function envoy_on_response(handle)
   headers:replace("strict-transport-security", HSTS)
   if notes.kind == "port" then
     keep_cookies(headers, false)
+    if headers:get("x-frame-options") == nil then
+      add_default(headers, "content-security-policy", UNIT)
+    end
+    add_default(headers, "cross-origin-resource-policy", "same-origin")
     return add_default(headers, "referrer-policy", "same-origin")
   end
   headers:replace("x-content-type-options", "nosniff")
@@ -159,5 +166,5 @@ end
 
 def rules(host: str) -> str:
     """Give the program of the proxy whose main host is *host*."""
-    known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP}
+    known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP, "unit": UNIT_CSP}
     return _HEAD.format(**known, hsts=HSTS, notes=METADATA, label=LABEL_LENGTH, cookies=COOKIES) + _PROGRAM
