@@ -6,6 +6,7 @@ that does not get the same answers: `<namespace>.B` is a tenant's index, `<stora
 """
 
 from components import names
+from components.prepare_spec import MARKER_FOLDER
 
 METADATA = names.PROJECT
 """Namespace of what the program notes about a request, for its own second half, the limit and the access log."""
@@ -41,7 +42,7 @@ COOKIES = "__Host-gpu-runtime-"
 
 _HEAD = """\
 local HOST, FILES, PAGES, PLAIN, UNIT = "{host}", "{files}", "{pages}", "{plain}", "{unit}"
-local HSTS, NOTES, LABEL, COOKIES = "{hsts}", "{notes}", {label}, "{cookies}"
+local HSTS, NOTES, LABEL, COOKIES, KEPT = "{hsts}", "{notes}", {label}, "{cookies}", "/{kept}/"
 """
 
 _PROGRAM = """
@@ -68,6 +69,13 @@ local function forged(headers, authority)
     return false
   end
   return origin:lower():gsub(":443$", "") ~= ("https://" .. authority:lower()):gsub(":443$", "")
+end
+
+-- What prepare keeps beside a storage's files, however a path writes it: dufs hides it, and would write it.
+local function is_kept(path)
+  local plain = path:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+  local inside = (plain .. "/"):match("^/storage/[^/]+/[^/]+(/.*)$") or ""
+  return inside:sub(1, #KEPT) == KEPT
 end
 
 local function kind_of(label)
@@ -101,13 +109,15 @@ function envoy_on_request(handle)
   local label = host:sub(-#HOST - 1) == "." .. HOST and host:sub(1, -#HOST - 2) or "-"
   local notes = handle:streamInfo():dynamicMetadata()
   notes:set(NOTES, "origin", label)
-  notes:set(NOTES, "kind", kind_of(label))
+  local kind = kind_of(label)
+  notes:set(NOTES, "kind", kind)
   notes:set(NOTES, "namespace", label:match("^.*%-%-(.+)$") or label)
-  if forged(headers, authority) then
+  local writes = not SAFE[headers:get(":method")]
+  if forged(headers, authority) or (kind == "storage" and writes and is_kept(bare)) then
     return handle:respond({[":status"] = "403"}, "")
   end
   -- dufs would read every one of several ranges into its memory; a server may always send the whole
-  if kind_of(label) == "storage" and (headers:get("range") or ""):find(",", 1, true) then
+  if kind == "storage" and (headers:get("range") or ""):find(",", 1, true) then
     headers:remove("range")
   end
 end
@@ -167,4 +177,5 @@ end
 def rules(host: str) -> str:
     """Give the program of the proxy whose main host is *host*."""
     known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP, "unit": UNIT_CSP}
-    return _HEAD.format(**known, hsts=HSTS, notes=METADATA, label=LABEL_LENGTH, cookies=COOKIES) + _PROGRAM
+    said = {"hsts": HSTS, "notes": METADATA, "label": LABEL_LENGTH, "cookies": COOKIES, "kept": MARKER_FOLDER}
+    return _HEAD.format(**known, **said) + _PROGRAM
