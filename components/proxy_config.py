@@ -14,7 +14,7 @@ from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import early_mutations, http_filters, router
 from components.proxy_oidc import Oidc
 from components.proxy_spec import ProxyLimitsSpec
-from components.routes import CLUSTERS_FILE, ROUTES_DIR, ROUTES_FILE
+from components.routes import CLUSTERS_FILE, METRICS_SOCKET, ROUTES_DIR, ROUTES_FILE
 
 ROUTE_CONFIG = names.PROJECT
 """Name of the one RouteConfiguration."""
@@ -89,7 +89,11 @@ def bootstrap(
         "admin": {"address": {"pipe": {"path": at.admin, "mode": 0o600}}},
         "static_resources": {
             "listeners": [_https(host, limits, at, oidc), _plain(at), _health(at)],
-            "clusters": [_admin_cluster(at), *(proxy_oidc.clusters(oidc) if oidc else ())],
+            "clusters": [
+                _socket("admin", at.admin),
+                _socket("routes", f"{at.routes}/{METRICS_SOCKET}"),
+                *(proxy_oidc.clusters(oidc) if oidc else ()),
+            ],
         },
         "dynamic_resources": {"cds_config": watched(at.routes, CLUSTERS_FILE)},
         "overload_manager": _overload(limits, memory),
@@ -193,14 +197,19 @@ def _health(at: Places) -> Config:
     alive = {"match": {"path": "/livez"}, "direct_response": {"status": 200}}
     told = {"cluster": "admin", "prefix_rewrite": "/stats/prometheus"}
     metrics = {"match": {"path": "/metrics"}, "route": told}
-    routes = {"name": "health", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [alive, metrics]}]}
+    theirs = {"match": {"path": "/metrics/routes"}, "route": {"cluster": "routes"}}
+    routes = {
+        "name": "health",
+        "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [alive, metrics, theirs]}],
+    }
     chain = _manager("health", route_config=routes, http_filters=[ready, router()])
     return _listener("health", at, at.health, chain, ignore_global_conn_limit=True)
 
 
-def _admin_cluster(at: Places) -> Config:
-    endpoint = {"endpoint": {"address": {"pipe": {"path": at.admin}}}}
-    return {"name": "admin", "load_assignment": {"cluster_name": "admin", "endpoints": [{"lb_endpoints": [endpoint]}]}}
+def _socket(name: str, path: str) -> Config:
+    """Give a cluster of one socket in the pod."""
+    endpoint = {"endpoint": {"address": {"pipe": {"path": path}}}}
+    return {"name": name, "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]}}
 
 
 def _overload(limits: ProxyLimitsSpec, memory: int) -> Config:

@@ -18,6 +18,9 @@ ROUTES_DIR = "/run/routes"
 ROUTES_FILE, CLUSTERS_FILE = "routes.json", "clusters.json"
 """What it writes there, each replaced by renaming, clusters first."""
 
+METRICS_SOCKET = "metrics.sock"
+"""Where it tells its own numbers, beside those files."""
+
 RESOURCES = requirements({"cpu": "20m", "memory": "64Mi"}, {"cpu": "500m", "memory": "256Mi"})
 
 FILES_SIZE = "64Mi"

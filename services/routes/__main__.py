@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from watching.api_server import ApiServer
@@ -16,6 +17,7 @@ from watching.log import event
 from routes.envoy import clusters_json, routes_json
 from routes.files import Files
 from routes.hosts import Site
+from routes.metrics import Metrics
 from routes.view import View
 
 API_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -51,29 +53,44 @@ def _in_cluster() -> str:
     return f"{host}:{port}"
 
 
-def followed(options: argparse.Namespace) -> View:
+def followed(options: argparse.Namespace) -> tuple[View, list[Follower]]:
     """Begin to follow the cluster; the view is empty until it has answered."""
     host, _, port = options.api_server.rpartition(":")
     folder, view = options.api_dir, View(tuple(map(ipaddress.ip_network, options.pod_cidr)))
     api = ApiServer(host.strip("[]"), int(port), folder / "ca.crt", folder / "token")
-    for table in view.tables:
-        Follower(api, table).start()
-    return view
+    followers = [Follower(api, table) for table in view.tables]
+    for follower in followers:
+        follower.start()
+    return view, followers
 
 
 class Writer:
     """Writes what a view says, once it has been quiet for a moment."""
 
-    def __init__(self, view: View, owners: frozenset[str], site: Site, files: Files) -> None:
-        self.view, self.owners, self.site, self.files = view, owners, site, files
+    def __init__(
+        self, view: View, followers: Sequence[Follower], owners: frozenset[str], site: Site, files: Files
+    ) -> None:
+        self.view, self.followers, self.owners, self.site, self.files = view, followers, owners, site, files
+        self._fresh = float("-inf")
         self._written: tuple[object, ...] | None = None
         self._seen: tuple[object, ...] | None = None
         self._since = 0.0
         self._again = float("-inf")
         self._failed = False
 
+    @property
+    def age(self) -> float:
+        """Give the seconds since what is written was known to be what the cluster has."""
+        return time.monotonic() - self._fresh
+
     def look(self) -> None:
         """Look once; write where something new has settled, or has not for too long."""
+        heard = min(follower.heard for follower in self.followers)
+        self._settle()
+        if self._written is not None and _same(self._written, self.view.state):
+            self._fresh = heard
+
+    def _settle(self) -> None:
         state = self.view.state
         if state is None or _same(state, self._written) or time.monotonic() < self._again:
             return
@@ -122,7 +139,8 @@ def main(argv: list[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         site, files = Site(options.host, options.port), Files(options.folder)
-        writer = Writer(followed(options), frozenset(options.owner), site, files)
+        writer = Writer(*followed(options), frozenset(options.owner), site, files)
+        Metrics(options.folder, lambda: writer.age)
     except (OSError, ValueError) as error:
         event("cannot-start", reason=str(error))
         return 1

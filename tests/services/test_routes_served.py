@@ -25,7 +25,7 @@ from tests.services.cluster import (
     secret,
     unit,
 )
-from tests.services.proxies import HOST, Answer, Proxy, Upstream, basic, proxy
+from tests.services.proxies import HOST, Answer, Proxy, Upstream, basic, plain, proxy
 from tests.services.world import Authority, Process, python, wait_for
 from tools.images.build import part_files
 from tools.images.recipes import ENVOY
@@ -287,6 +287,25 @@ def test_while_the_cluster_is_away_the_last_view_is_served(beside: tuple[Proxy, 
     routes.cluster.remove(SERVICES, "browser-data", "lab-a")
     routes.start_api(port)
     waits(served, 404, f"{ROOT}/", DATA)
+
+
+def test_it_tells_how_old_its_view_is(beside: tuple[Proxy, Running]) -> None:
+    """Beside Envoy's own numbers: while the API server is away it grows, and once it is back it is young again."""
+    served, routes = beside
+    waits(served, 200, "/", INDEX)
+    wait_for(lambda: age(served) < 2, "a young view", PATIENCE)
+    port = routes.api.port
+    routes.api.end()
+    wait_for(lambda: age(served) > 4, "an old view", PATIENCE)
+    assert served.status("/", INDEX, headers=ALICE) == 200
+    routes.start_api(port)
+    wait_for(lambda: age(served) < 2, "a young view again", PATIENCE)
+
+
+def age(served: Proxy) -> float:
+    """Give the age of the view in seconds, as Prometheus reads it."""
+    told = plain(served.places.health, "/metrics/routes").body.decode()
+    return float(told.splitlines()[-1].removeprefix("gpu_runtime_routes_view_age_seconds "))
 
 
 def test_before_its_first_view_it_writes_nothing(tmp_path: Path, authority: Authority, upstream: Upstream) -> None:
