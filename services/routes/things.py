@@ -196,9 +196,11 @@ def _mounts(text: str) -> tuple[tuple[str, str], ...]:
     if len(text) > LONGEST_MOUNTS:
         return ()
     try:
-        return tuple(sorted(words(json.loads(text)).items()))
-    except ValueError:
+        found = tuple(sorted(words(json.loads(text)).items()))
+    except (ValueError, RecursionError):
         return ()
+    # JSON may write half a character, which no page can hold
+    return found if all(word.isascii() and word.isprintable() for pair in found for word in pair) else ()
 
 
 def _is_tcp(port: Mapping[str, Any]) -> bool:

@@ -62,6 +62,7 @@ def test_claims_need_no_passwords() -> None:
         json.dumps({"groups": ["a"] * (MOST_VALUES + 1)}),
         json.dumps({f"c{number}": ["a"] for number in range(MOST_CLAIMS + 1)}),
         b"\xff",
+        "[" * 9000,
     ],
 )
 def test_odd_claims_are_nobodys(claims: str | bytes) -> None:

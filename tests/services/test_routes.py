@@ -218,6 +218,16 @@ def test_an_annotation_has_an_end() -> None:
         assert ("xxxx" in index, "9999" in index) == (not more, not more)
 
 
+@pytest.mark.parametrize(
+    "said", [r'{"data": "/\ud800"}', r'{"data": "/a\nb"}', '{"data": "/é"}', '{"data": 1}', "[]", "{", "[" * 9000]
+)
+def test_an_annotation_that_no_program_of_ours_wrote_shows_nothing(said: str) -> None:
+    """Half a character in one tenant's page would keep everybody's routes from being written."""
+    index = json.dumps(hosts_of(a_view(services=[unit("trainer", "lab-a", "", said), DATA]))["lab-a.files.test"])
+    assert "rsync" not in index
+    assert "data--lab-a" in index
+
+
 ODD_SLICES: dict[str, Json] = {
     "not ready": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "10.0.0.5", ready=False)),
     "readiness unknown": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "10.0.0.5", conditions={})),
