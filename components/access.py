@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import pulumi
+from pydantic import Field
 
 from components import names
 from components.kube import metadata, register
@@ -26,6 +27,11 @@ WebUser = Annotated[
         "must be 1 to 64 lower-case letters, digits and '.', '_', '@', '-', the first a letter or digit",
     ),
 ]
+
+MOST_USERS = 100
+"""Of one tenant: each of its origins names them all to Envoy, and `routes` reads no more."""
+
+WebUsers = Annotated[tuple[WebUser, ...], Field(max_length=MOST_USERS)]
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,14 @@ def unreached(view: View, cidrs: Iterable[str], ports: Iterable[int]) -> Iterato
         yield "apiServerPorts", f"add {said}: the API server answers there, and the gate asks it nowhere else"
 
 
+def unasked(view: View, cidrs: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield (key of `gpu-runtime:cluster`, what to add to it) for pods outside *cidrs*, of those that are seen."""
+    known = ranges.merged(cidrs)
+    if far := [one for one in ranges.merged(_pod_addresses(view)) if not _inside(one, known)]:
+        said = shortened(list(ranges.texts(far)), SHOWN)
+        yield "podCidrs", f"add the range of {said}: pods are there, and the proxy asks none elsewhere"
+
+
 def _inside(one: Network, walls: list[Network]) -> bool:
     """Say whether one of *walls*, sorted and without overlap, holds all of *one*: only the last to begin can."""
     after = bisect_right(walls, ranges.order(one), key=ranges.order)

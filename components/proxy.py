@@ -18,7 +18,7 @@ from components.kube import metadata, register
 from components.metrics import MetricsSpec, metrics_flows
 from components.model import Manifest, bytes_of, requirements
 from components.oidc_flows import issuer_flows
-from components.proxy_config import ADMIN_SOCKET, TLS_DIR, envoy_json, sds_json
+from components.proxy_config import ADMIN_SOCKET, EVERY, EVERY_IPV4, TLS_DIR, Places, envoy_json, sds_json
 from components.proxy_oidc import OIDC_DIR, Oidc
 from components.proxy_spec import CertManagerTls, DerivedTls, ProxySpec, SecretTls, url
 from components.routes import ROUTES_DIR, Routes, access_namespace, routes_container, routes_manifests, routes_volumes
@@ -123,8 +123,9 @@ def _walls(proxy: Proxy) -> dict[str, Manifest]:
 def _files(proxy: Proxy) -> dict[str, str]:
     spec = proxy.spec
     oidc = Oidc(spec.oidc, spec.host, spec.port) if spec.oidc else None
+    places = Places(EVERY if any(":" in cidr for cidr in proxy.routes.pods) else EVERY_IPV4)
     return {
-        "envoy.json": envoy_json(spec.host, spec.limits, bytes_of(MEMORY), oidc),
+        "envoy.json": envoy_json(spec.host, spec.limits, bytes_of(MEMORY), places, oidc),
         "sds.json": sds_json(),
     }
 

@@ -14,7 +14,7 @@ from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import early_mutations, http_filters, router
 from components.proxy_oidc import Oidc
 from components.proxy_spec import ProxyLimitsSpec
-from components.routes import CLUSTERS_FILE, ROUTES_DIR, ROUTES_FILE
+from components.routes import CLUSTERS_FILE, METRICS_SOCKET, ROUTES_DIR, ROUTES_FILE
 
 ROUTE_CONFIG = names.PROJECT
 """Name of the one RouteConfiguration."""
@@ -52,11 +52,15 @@ HEAP_SHARE = 0.8
 """Of the container's memory: beyond, connections are refused; threads and binary need the rest."""
 
 
+EVERY_IPV4, EVERY = "0.0.0.0", "::"  # noqa: S104 - in a pod of its own, behind walls
+"""Where pods have addresses of IPv6, both kinds are taken; elsewhere a node's kernel may know none of them."""
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the proxy listens and what it reads."""
 
-    address: str = "0.0.0.0"  # noqa: S104 - in a pod of its own, behind walls
+    address: str = EVERY_IPV4
     https: int = names.PROXY_PORT
     plain: int = names.PROXY_PLAIN_PORT
     health: int = names.PROXY_HEALTH_PORT
@@ -85,20 +89,25 @@ def bootstrap(
         "admin": {"address": {"pipe": {"path": at.admin, "mode": 0o600}}},
         "static_resources": {
             "listeners": [_https(host, limits, at, oidc), _plain(at), _health(at)],
-            "clusters": [_admin_cluster(at), *(proxy_oidc.clusters(oidc) if oidc else ())],
+            "clusters": [
+                _socket("admin", at.admin),
+                _socket("routes", f"{at.routes}/{METRICS_SOCKET}"),
+                *(proxy_oidc.clusters(oidc) if oidc else ()),
+            ],
         },
         "dynamic_resources": {"cds_config": watched(at.routes, CLUSTERS_FILE)},
         "overload_manager": _overload(limits, memory),
     }
 
 
-def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int, oidc: Oidc | None = None) -> str:
+def envoy_json(host: str, limits: ProxyLimitsSpec, memory: int, places: Places, oidc: Oidc | None = None) -> str:
     """Write the configuration as the ConfigMap has it."""
-    return json.dumps(bootstrap(host, limits, memory, oidc=oidc), indent=1) + "\n"
+    return json.dumps(bootstrap(host, limits, memory, places, oidc), indent=1) + "\n"
 
 
 def _listener(name: str, at: Places, port: int, chain: Config, **more: Any) -> Config:
-    address = {"socket_address": {"address": at.address, "port_value": port}}
+    said = {"address": at.address, "port_value": port, **({"ipv4_compat": True} if at.address == EVERY else {})}
+    address = {"socket_address": said}
     limit = {"per_connection_buffer_limit_bytes": BUFFER_BYTES}
     return {"name": name, "address": address, **limit, "filter_chains": [chain], **more}
 
@@ -188,14 +197,19 @@ def _health(at: Places) -> Config:
     alive = {"match": {"path": "/livez"}, "direct_response": {"status": 200}}
     told = {"cluster": "admin", "prefix_rewrite": "/stats/prometheus"}
     metrics = {"match": {"path": "/metrics"}, "route": told}
-    routes = {"name": "health", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [alive, metrics]}]}
+    theirs = {"match": {"path": "/metrics/routes"}, "route": {"cluster": "routes"}}
+    routes = {
+        "name": "health",
+        "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [alive, metrics, theirs]}],
+    }
     chain = _manager("health", route_config=routes, http_filters=[ready, router()])
     return _listener("health", at, at.health, chain, ignore_global_conn_limit=True)
 
 
-def _admin_cluster(at: Places) -> Config:
-    endpoint = {"endpoint": {"address": {"pipe": {"path": at.admin}}}}
-    return {"name": "admin", "load_assignment": {"cluster_name": "admin", "endpoints": [{"lb_endpoints": [endpoint]}]}}
+def _socket(name: str, path: str) -> Config:
+    """Give a cluster of one socket in the pod."""
+    endpoint = {"endpoint": {"address": {"pipe": {"path": path}}}}
+    return {"name": name, "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]}}
 
 
 def _overload(limits: ProxyLimitsSpec, memory: int) -> Config:

@@ -11,7 +11,7 @@ from components import proxy_oidc
 from components.envoy import Config, lua, typed
 from components.proxy_answers import USER_HEADER, USER_STATE
 from components.proxy_oidc import CLAIMED_USER_HEADER, ID_TOKEN_HEADER, Oidc
-from components.proxy_rules import rules
+from components.proxy_rules import METADATA, rules
 from components.proxy_spec import ProxyLimitsSpec
 
 BASIC_AUTH = "envoy.filters.http.basic_auth"
@@ -30,17 +30,20 @@ REMEMBERED = 10_000
 def http_filters(host: str, limits: ProxyLimitsSpec, oidc: Oidc | None = None) -> list[Config]:
     """Give the chain of the proxy whose main host is *host*, where *oidc* signs people in as well."""
     source = {"masked_remote_address": {"v6_prefix_mask_len": 64}}
-    origin = {"request_headers": {"header_name": ":authority", "descriptor_key": "origin"}}
+    # as the rules noted it: a host as the client writes it has as many forms as there are ports
+    noted = {"key": METADATA, "path": [{"key": "origin"}]}
+    origin = {"metadata": {"descriptor_key": "origin", "metadata_key": noted, "source": "DYNAMIC"}}
     return [
         _limit(SOURCE_LIMIT, source, "masked_remote_address", limits.per_source),
         *([proxy_oidc.callback_filter(oidc)] if oidc else ()),
         lua("gpu-runtime.rules", rules(host)),
-        *([proxy_oidc.sign_in(oidc)] if oidc else ()),
+        *([proxy_oidc.aside(), proxy_oidc.sign_in(oidc)] if oidc else ()),
         _basic_auth(only=oidc is None),
         *(proxy_oidc.judges(oidc) if oidc else ()),
         _limit(ORIGIN_LIMIT, origin, "origin", limits.per_origin),
         _note_user(),
         _headers(),
+        *([proxy_oidc.put_back()] if oidc else ()),
         router(),
     ]
 

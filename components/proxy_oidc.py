@@ -1,6 +1,7 @@
 """How who has no password signs in at an issuer: Envoy's own filters oauth2, jwt_authn and rbac, one after another.
 
-    rules of the callback -> oauth2 -> password, where one is said -> ID token -> claims -> our cookies removed
+    callback -> rules -> a unit's own token aside -> oauth2 -> password, where one is said -> ID token -> claims
+    -> our cookies removed -> the token put back
 
 Who says a password is asked for a right one; who says none needs a session. The last word has `rbac`: a password that
 was right, or claims that the tenant admits; a virtual host that says nothing admits no claims.
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 from components.envoy import Config, lua, typed, watched
 from components.oidc_spec import OidcSpec, server_of
-from components.proxy_oidc_rules import CALLBACK, SIGN_OUT, callback_rules, cookie_rules
+from components.proxy_oidc_rules import CALLBACK, SIGN_OUT, aside_rules, callback_rules, cookie_rules, put_back_rules
 from components.proxy_rules import COOKIES
 from components.proxy_spec import url
 
@@ -39,6 +40,9 @@ ID_TOKEN_HEADER = "x-gpu-runtime-id-token"  # noqa: S105 - a name
 
 CLAIMED_USER_HEADER = "x-forwarded-claimed-user"
 """What the ID token calls the user, apart from the header of passwords; a client's own is dropped."""
+
+ASIDE_HEADER = "x-gpu-runtime-authorization"
+"""What a request says to a unit's own program, from one filter to the last; a client's own is dropped."""
 
 OIDC_DIR = "/oidc"
 CLIENT_SECRET, SESSION_KEY = "client", "session"
@@ -100,6 +104,16 @@ def _secret_file(name: str, value: str) -> str:
 def callback_filter(oidc: Oidc) -> Config:
     """Give the first filter: the issuer comes back to the main host, and is led on to the origin that was asked."""
     return lua("gpu-runtime.callback", callback_rules(oidc.host))
+
+
+def aside() -> Config:
+    """Give the filter behind the rules: to the next ones an Authorization that is no password would be a wrong one."""
+    return lua("gpu-runtime.aside", aside_rules(ASIDE_HEADER))
+
+
+def put_back() -> Config:
+    """Give the filter behind all that judge: the unit's program gets what was set aside for it."""
+    return lua("gpu-runtime.put-back", put_back_rules(ASIDE_HEADER))
 
 
 def judges(oidc: Oidc) -> list[Config]:

@@ -1,11 +1,11 @@
-"""What Envoy has no word for when an issuer signs people in: two short programs in Lua that know no secret.
+"""What Envoy has no word for when an issuer signs people in: short programs in Lua that know no secret.
 
 An issuer takes addresses to come back to one by one, and each storage has an origin of its own. So it comes back to the
 main host, which reads in the state what origin was asked and leads there, whether it exists or not; that origin's
 cookie alone decides if the state is the one that this browser was given.
 """
 
-from components.proxy_rules import COOKIES, LABEL_LENGTH
+from components.proxy_rules import COOKIES, LABEL_LENGTH, METADATA
 
 CALLBACK = "/.gpu-runtime/callback"
 SIGN_OUT = "/.gpu-runtime/sign-out"
@@ -77,10 +77,44 @@ function envoy_on_request(handle)
 end
 """
 
+_ASIDE = """\
+-- What a page of a unit says to its own program; a password is for the proxy, and of two nobody knows which counts.
+function envoy_on_request(handle)
+  local headers, notes = handle:headers(), handle:streamInfo():dynamicMetadata():get("{notes}") or {{}}
+  local said = headers:get("authorization")
+  local one = notes.kind == "port" and headers:getNumValues("authorization") == 1
+  if one and not said:lower():find("^basic") then
+    headers:remove("authorization")
+    headers:add("{aside}", said)
+  end
+end
+"""
+
+_PUT_BACK = """\
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  local said = headers:get("{aside}")
+  if said then
+    headers:remove("{aside}")
+    headers:replace("authorization", said)
+  end
+end
+"""
+
 
 def callback_rules(host: str) -> str:
     """Give the program of the callback for the proxy whose main host is *host*."""
     return _CALLBACK.format(host=host, callback=CALLBACK, label=LABEL_LENGTH, state=LONGEST_STATE)
+
+
+def aside_rules(header: str) -> str:
+    """Give the program that keeps a unit's own token in *header* while passwords and sessions are judged."""
+    return _ASIDE.format(notes=METADATA, aside=header)
+
+
+def put_back_rules(header: str) -> str:
+    """Give the program that takes it out of *header* again."""
+    return _PUT_BACK.format(aside=header)
 
 
 def cookie_rules() -> str:

@@ -6,9 +6,10 @@ that does not get the same answers: `<namespace>.B` is a tenant's index, `<stora
 """
 
 from components import names
+from components.prepare_spec import MARKER_FOLDER
 
 METADATA = names.PROJECT
-"""Namespace of what the program notes about a request, for its own second half and the access log."""
+"""Namespace of what the program notes about a request, for its own second half, the limit and the access log."""
 
 FILES_CSP = (
     "sandbox; default-src 'none'; img-src 'self' data:; media-src 'self'; font-src 'self' data:; "
@@ -28,6 +29,9 @@ PLAIN_CSP = (
 )
 """For pages without a script: refusals, and a tenant's index."""
 
+UNIT_CSP = "frame-ancestors 'self'"
+"""For what a unit's port answers, where that says nothing of frames: no page of another origin shows it for its own."""
+
 HSTS = "max-age=31536000"
 
 LABEL_LENGTH = 63
@@ -37,15 +41,17 @@ COOKIES = "__Host-gpu-runtime-"
 """Begins the name of each of our cookies: a browser takes such a one from its own origin alone, and for it alone."""
 
 _HEAD = """\
-local HOST, FILES, PAGES, PLAIN = "{host}", "{files}", "{pages}", "{plain}"
-local HSTS, NOTES, LABEL, COOKIES = "{hsts}", "{notes}", {label}, "{cookies}"
+local HOST, FILES, PAGES, PLAIN, UNIT = "{host}", "{files}", "{pages}", "{plain}", "{unit}"
+local HSTS, NOTES, LABEL, COOKIES, KEPT = "{hsts}", "{notes}", {label}, "{cookies}", "/{kept}/"
 """
 
 _PROGRAM = """
 local SAFE = {GET = true, HEAD = true, OPTIONS = true, PROPFIND = true}
 
-local function without_port(authority)
-  return (authority:lower():gsub(":%d+$", ""))
+-- The host of `host` or `host:digits`. Envoy routes other ends as well, and by them no origin may go unknown.
+local function host_of(authority)
+  local host, port = authority:lower():match("^([^:]+)(.*)$")
+  return (port == "" or (port or ""):find("^:%d+$")) and host
 end
 
 -- A path that two readers may read differently is refused: then nobody needs to guess what comes upstream.
@@ -63,6 +69,13 @@ local function forged(headers, authority)
     return false
   end
   return origin:lower():gsub(":443$", "") ~= ("https://" .. authority:lower()):gsub(":443$", "")
+end
+
+-- What prepare keeps beside a storage's files, however a path writes it: dufs hides it, and would write it.
+local function is_kept(path)
+  local plain = path:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+  local inside = (plain .. "/"):match("^/storage/[^/]+/[^/]+(/.*)$") or ""
+  return inside:sub(1, #KEPT) == KEPT
 end
 
 local function kind_of(label)
@@ -86,8 +99,8 @@ end
 function envoy_on_request(handle)
   local headers = handle:headers()
   local path, authority = headers:get(":path") or "", headers:get(":authority") or ""
-  local bare, host = path:match("^[^?]*"), without_port(authority)
-  if ambiguous(bare) then
+  local bare, host = path:match("^[^?]*"), host_of(authority)
+  if not host or ambiguous(bare) then
     return handle:respond({[":status"] = "400"}, "")
   end
   if host == HOST then
@@ -95,13 +108,16 @@ function envoy_on_request(handle)
   end
   local label = host:sub(-#HOST - 1) == "." .. HOST and host:sub(1, -#HOST - 2) or "-"
   local notes = handle:streamInfo():dynamicMetadata()
-  notes:set(NOTES, "kind", kind_of(label))
+  notes:set(NOTES, "origin", label)
+  local kind = kind_of(label)
+  notes:set(NOTES, "kind", kind)
   notes:set(NOTES, "namespace", label:match("^.*%-%-(.+)$") or label)
-  if forged(headers, authority) then
+  local writes = not SAFE[headers:get(":method")]
+  if forged(headers, authority) or (kind == "storage" and writes and is_kept(bare)) then
     return handle:respond({[":status"] = "403"}, "")
   end
   -- dufs would read every one of several ranges into its memory; a server may always send the whole
-  if kind_of(label) == "storage" and (headers:get("range") or ""):find(",", 1, true) then
+  if kind == "storage" and (headers:get("range") or ""):find(",", 1, true) then
     headers:remove("range")
   end
 end
@@ -139,6 +155,10 @@ function envoy_on_response(handle)
   headers:replace("strict-transport-security", HSTS)
   if notes.kind == "port" then
     keep_cookies(headers, false)
+    if headers:get("x-frame-options") == nil then
+      add_default(headers, "content-security-policy", UNIT)
+    end
+    add_default(headers, "cross-origin-resource-policy", "same-origin")
     return add_default(headers, "referrer-policy", "same-origin")
   end
   headers:replace("x-content-type-options", "nosniff")
@@ -156,5 +176,6 @@ end
 
 def rules(host: str) -> str:
     """Give the program of the proxy whose main host is *host*."""
-    known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP}
-    return _HEAD.format(**known, hsts=HSTS, notes=METADATA, label=LABEL_LENGTH, cookies=COOKIES) + _PROGRAM
+    known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP, "unit": UNIT_CSP}
+    said = {"hsts": HSTS, "notes": METADATA, "label": LABEL_LENGTH, "cookies": COOKIES, "kept": MARKER_FOLDER}
+    return _HEAD.format(**known, **said) + _PROGRAM

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from components.entry import Drain, ServiceSpec
 from components.model import Host, Model, Port
@@ -10,6 +10,14 @@ from components.oidc_spec import OidcSpec
 
 HOST_LENGTH = 253 - 64
 """So that one label more still is a host name."""
+
+
+def _domain(value: str) -> str:
+    """Refuse an address: nothing is below one. Browsers read whatever ends in a number as an address."""
+    if value.rpartition(".")[2].isdigit():
+        advice = "must be a host name that others can be below, such as files.example.com"
+        raise ValueError(f"{advice}; {value} is an address")
+    return value
 
 
 class ProxyLimitsSpec(Model):
@@ -57,7 +65,7 @@ Tls = Annotated[DerivedTls | SecretTls | CertManagerTls, Field(discriminator="ki
 class ProxySpec(Model):
     """The proxy in front of browsers and web ports."""
 
-    host: Annotated[Host, Field(max_length=HOST_LENGTH)]
+    host: Annotated[Host, Field(max_length=HOST_LENGTH), AfterValidator(_domain)]
     """The main host; every storage and port has a host of its own, one label below it."""
     port: Port = 443
     """Where clients connect, as addresses show it."""

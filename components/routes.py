@@ -18,6 +18,9 @@ ROUTES_DIR = "/run/routes"
 ROUTES_FILE, CLUSTERS_FILE = "routes.json", "clusters.json"
 """What it writes there, each replaced by renaming, clusters first."""
 
+METRICS_SOCKET = "metrics.sock"
+"""Where it tells its own numbers, beside those files."""
+
 RESOURCES = requirements({"cpu": "20m", "memory": "64Mi"}, {"cpu": "500m", "memory": "256Mi"})
 
 FILES_SIZE = "64Mi"
@@ -39,6 +42,8 @@ class Routes:
     """The stack of the proxy first, then those that it admits."""
     host: str
     port: int
+    pods: tuple[str, ...]
+    """Where the cluster's pods have their addresses: nobody else is asked."""
 
 
 def routes_container(routes: Routes) -> Manifest:
@@ -54,6 +59,7 @@ def routes_container(routes: Routes) -> Manifest:
             f"--host={routes.host}",
             f"--port={routes.port}",
             *(f"--owner={owner}" for owner in routes.owners),
+            *(f"--pod-cidr={cidr}" for cidr in routes.pods),
             f"--api-dir={API_DIR}",
         ],
         "startupProbe": {**first, "periodSeconds": 1, "failureThreshold": START_SECONDS},

@@ -89,14 +89,19 @@ def pods(world: World) -> list[Any]:
 
 
 def test_nothing_is_shown_without_a_password(shown: World) -> None:
-    """Nor with another tenant's, nor of what is not there: each in the same words."""
+    """Nor with another tenant's, nor of what is not there: each in the same words. One's own is found, or is not."""
+    nothing = f"nothing--lab-a.{HOST}"
     refused = [
         ask(shown, FILE),
         ask(shown, FILE, headers=signed(shown, "lab-b")),
-        ask(shown, "/", f"nothing--lab-a.{HOST}", signed(shown)),
+        ask(shown, "/", nothing),
+        ask(shown, "/", nothing, signed(shown, "lab-b")),
+        ask(shown, "/", f"nothing--lab-c.{HOST}", signed(shown)),
     ]
+    own = ask(shown, "/", nothing, signed(shown))
 
     assert {(one.status, one.body) for one in refused} == {(401, b"401 sign in\n")}
+    assert (own.status, own.body) == (404, b"404 not found\n")
 
 
 def test_the_old_address_leads_to_the_listing(shown: World) -> None:

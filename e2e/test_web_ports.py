@@ -59,7 +59,7 @@ def test_who_may_look(shown: World) -> None:
         ask(shown, "/", **wrong),
         ask(shown, "/", **signed(shown, "lab-b")),
         ask(shown, "/", f"web--lab--lab-b.{HOST}", **signed(shown)),
-        ask(shown, "/", f"none--lab--lab-a.{HOST}", **signed(shown)),
+        ask(shown, "/", f"none--lab--lab-a.{HOST}", **signed(shown, "lab-b")),
     ]
 
     assert {(one.status, one.body) for one in refused} == {(401, b"401 sign in\n")}
@@ -156,7 +156,7 @@ def test_a_socket_outlives_other_routes(shown: World) -> None:
     before = shown.cluster.get(Service, service, namespace="lab-a").metadata
     exposed = before.annotations[names.WEB_ANNOTATION] if before and before.annotations else ""
     with socket(shown, Origin=ORIGIN, **signed(shown)) as (_, opened):
-        for value, status in (("", 401), (exposed, 200)):
+        for value, status in (("", 404), (exposed, 200)):
             changed = {"metadata": {"annotations": {names.WEB_ANNOTATION: value}}}
             shown.cluster.patch(Service, service, changed, namespace="lab-a")
             until(shown, BOARD, status)
@@ -182,7 +182,7 @@ def pod(world: World, component: str, instance: str, namespace: str) -> Any:
 
 def test_a_port_that_is_not_exposed_is_not_there(shown: World) -> None:
     """Not by name, with the right password; nor by address from the proxy itself, which reaches the one that is."""
-    assert ask(shown, "/", OWN, **signed(shown)).status == 401
+    assert ask(shown, "/", OWN, **signed(shown)).status == 404
     unit = pod(shown, "unit", "lab", "lab-a")
     tries: list[Try] = [(str(unit.status.podIP), port, "TCP") for port in (8888, 9999, names.SSHD_PORT)]
     proxy = space_of(pid_of(str(pod(shown, names.PROXY, names.PROXY, names.PLATFORM_NAMESPACE).metadata.uid)))

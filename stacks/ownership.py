@@ -10,7 +10,7 @@ from lightkube import Client
 from components import cluster, keys_now, names, rolled
 from components.cluster import Claim
 from components.cluster_dns import dns_warnings
-from components.cluster_ranges import unlisted, unreached
+from components.cluster_ranges import unasked, unlisted, unreached
 from components.cluster_storage import volumes
 from components.cluster_view import View, look
 from components.names import PROJECT
@@ -86,6 +86,9 @@ def refusals(stack: Stack, view: View) -> Iterator[Problem]:
         yield Problem(f"cluster.{key}", advice)
     if stack.tunnel:
         for key, advice in unreached(view, config.cluster.api_server_cidrs, config.cluster.api_server_ports):
+            yield Problem(f"cluster.{key}", advice)
+    if stack.proxy:
+        for key, advice in unasked(view, config.cluster.pod_cidrs):
             yield Problem(f"cluster.{key}", advice)
     if config.cluster.admin_tier and view.admin_tier is None and "admin_tier" not in view.forbidden:
         lacks = "the cluster does not serve ClusterNetworkPolicy of policy.networking.k8s.io/v1alpha2"

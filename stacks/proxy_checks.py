@@ -5,8 +5,8 @@ from typing import Any
 
 from components.names import PROJECT
 from components.storage_spec import StorageSpec
-from stacks.problems import Problem, Raw
-from stacks.schema import PROXY_IMAGES
+from stacks.problems import Problem, Raw, valid
+from stacks.schema import PROXY_IMAGES, ClusterConfig
 
 ADVICE = f"say {PROJECT}:platform.browser: {{host: files.example.com}}"
 
@@ -16,6 +16,7 @@ def proxy_problems(raw: Raw, images: Collection[str], storages: Mapping[str, Sto
     platform, other = _table(raw.get("platform")), _table(raw.get("platformStack"))
     if platform.get("browser") is not None:
         yield from _images(images)
+        yield from _pods(raw)
     elif other.get("browser") is None:
         yield from _unseen(storages, at_platform="platformStack" in raw)
 
@@ -31,6 +32,13 @@ def _images(images: Collection[str]) -> Iterator[Problem]:
             f"lacks {', '.join(missing)}, which {PROJECT}:platform.browser needs; "
             "`make images PUSH=<registry>` builds them and prints lines",
         )
+
+
+def _pods(raw: Raw) -> Iterator[Problem]:
+    cluster = valid(ClusterConfig, raw.get("cluster", {}))
+    if cluster and not cluster.pod_cidrs:
+        where = "`kubectl get pods -A -o wide` shows some of their addresses"
+        yield Problem("cluster.podCidrs", f"is missing: the proxy asks pods in these ranges and nobody else; {where}")
 
 
 def _unseen(storages: Mapping[str, StorageSpec | None], *, at_platform: bool) -> Iterator[Problem]:

@@ -78,7 +78,7 @@ class Stack:
         if config.platform is None or config.platform.browser is None:
             return None
         spec, owners = config.platform.browser, (self.owner, *config.platform.admits)
-        routes = Routes(images["routes"], owners, spec.host, spec.port)
+        routes = Routes(images["routes"], owners, spec.host, spec.port, config.cluster.pod_cidrs)
         shown = tuple(row for unit in self.units.values() for row in rows_of_unit(unit) if row.source == PROXY)
         dns, alone, metrics = config.cluster.dns, self.tunnel is None, config.platform.metrics
         return Proxy(spec, self.owner, images["proxy"], routes, self._api_servers, shown, dns, alone, metrics)

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr, StrictBool
 
 from components import names
-from components.access import WebUser
+from components.access import WebUsers
 from components.bundle import Bundle
 from components.cluster import kubeconfig_path
 from components.dns import DnsSpec, LabelKey
@@ -137,7 +137,7 @@ class TenantConfig(Model):
     """Secrets in the tenant's namespace, which its owner puts there, that open private registries."""
     user_ca: UserCaSpec | None = None
     """In place of the stack's, for each unit that names none itself."""
-    web_users: tuple[WebUser, ...] | None = None
+    web_users: WebUsers | None = None
     """Who may sign in to the tenant's pages; None: one user, called like the tenant; none: nobody."""
     web_epoch: Annotated[int, Field(ge=0)] = 0
     """Another number is another password for each of them."""

@@ -14,6 +14,9 @@ LABEL_LENGTH = 63
 JOINT = "--"
 """Joins the parts of a host, so that none of them may have it."""
 
+MOST_PORTS = 64
+"""Of one unit on the web: `routes` reads no more."""
+
 ENCODED = "xn"
 """Before a joint it would mark a name in another alphabet."""
 
@@ -33,6 +36,8 @@ def web_problems(
         if storage is not None and storage.browser is not None:
             yield from _host(f"tenants.{tenant}.storages.{name}.browser", (name,), namespace)
     for name, unit in units.items():
+        if (count := sum(port.expose == "web" for port in unit.ports)) > MOST_PORTS:
+            yield Problem(f"tenants.{tenant}.units.{name}.ports", f"{count} are on the web; at most {MOST_PORTS} are")
         for port in unit.ports:
             if port.expose == "web":
                 path = f"tenants.{tenant}.units.{name}.ports.{port.name}.expose"

@@ -23,7 +23,7 @@ def read_claims(text: str) -> Claims | None:
     """Read what a tenant's Secret says; None where anything in it is odd."""
     try:
         said = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(said, dict) or not 0 < len(said) <= MOST_CLAIMS:
         return None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from routes.claims import RBAC, admitted
-from routes.hosts import Site, is_host, port_label, storage_label, storage_path
+from routes.hosts import Site, any_label, is_host, port_label, storage_label, storage_path
 from routes.page import page
 from routes.things import Address
 from routes.view import Port, Storage, Tenant
@@ -111,6 +111,8 @@ def _virtual_hosts(tenant: Tenant, site: Site) -> Iterator[Json]:
     """Give what has a host; the others cannot be reached, and everybody else can."""
     if is_host(tenant.namespace):
         yield _virtual_host(tenant, site, tenant.namespace, list(_index(tenant, site)))
+        # a host of its own wins: who signed in is told what there is not, and strangers are not told what there is
+        yield _virtual_host(tenant, site, any_label(tenant.namespace), [_answer({"prefix": "/"}, 404, NOT_FOUND)])
     for storage in tenant.storages:
         label = storage_label(storage.name, tenant.namespace)
         if is_host(label):

@@ -13,13 +13,17 @@ class Files:
     _written: dict[str, str] = field(default_factory=dict)
 
     def write(self, name: str, text: str) -> bool:
-        """Put *text* in place of the file *name*; say whether that was needed."""
+        """Put *text* in place of the file *name*; say whether that was needed. Raises OSError; the file stays."""
         if self._written.get(name) == text:
             return False
         fresh = self.folder / f".{name}.new"
-        with fresh.open("w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), 0o640)
-            file.write(text)
-        fresh.replace(self.folder / name)
+        try:
+            with fresh.open("w", encoding="utf-8") as file:
+                os.fchmod(file.fileno(), 0o640)
+                file.write(text)
+            fresh.replace(self.folder / name)
+        except OSError:
+            fresh.unlink(missing_ok=True)  # half a file takes room that the next one needs
+            raise
         self._written[name] = text
         return True

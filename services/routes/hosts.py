@@ -35,6 +35,11 @@ def port_label(port: str, unit: str, namespace: str) -> str:
     return f"{port}--{unit}--{namespace}"
 
 
+def any_label(namespace: str) -> str:
+    """Give what Envoy reads as the label of anything in *namespace* that has no virtual host of its own."""
+    return f"*--{namespace}"
+
+
 def is_host(label: str) -> bool:
     """Say whether *label* can be one of a host."""
     return len(label) <= LABEL_LENGTH and not label.startswith(ENCODED)

@@ -43,7 +43,14 @@ HASHED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,63}):\{SHA\}[A-Za-z0-9+/]{27
 BYTES = re.compile(r"[1-9][0-9]{0,17}")
 """Fewer than 2^63, the largest length that a request can say."""
 
-MOST_USERS = 1000
+MOST_PORTS = 64
+"""Of a unit, as a stack file may show them on the web: each is an origin that names all users of its tenant."""
+
+LONGEST_SIZE, LONGEST_MOUNTS = 32, 16 * 1024
+"""Characters of what an index page shows: more than any quantity, or any unit's mounts, as the program says them."""
+
+MOST_USERS = 100
+"""As a stack file may name them; a Secret with more is worth nothing."""
 
 
 class Holder(NamedTuple):
@@ -87,6 +94,8 @@ class Slice(NamedTuple):
     service: str
     ports: tuple[tuple[str, tuple[Address, ...]], ...]
     """Name of the port to the addresses of pods that are ready."""
+    known: frozenset[str] = frozenset()
+    """All addresses in it, ready or not."""
 
 
 class Users(NamedTuple):
@@ -110,10 +119,11 @@ def read_service(thing: Mapping[str, Any]) -> Browser | Unit | None:
     if name is None or holder is None or not _is_name(name) or _meta(thing).get("name") != f"{component}-{name}":
         return None
     if component == "browser":
-        return Browser(holder, name, said.get(SIZE_ANNOTATION, ""), _bytes(said.get(UPLOAD_ANNOTATION, "")))
+        size = said.get(SIZE_ANNOTATION, "")
+        return Browser(holder, name, size if len(size) <= LONGEST_SIZE else "", _bytes(said.get(UPLOAD_ANNOTATION, "")))
     if component == "unit":
         mounts = _mounts(said.get(MOUNTS_ANNOTATION, "{}")) if HOST_ANNOTATION in said else ()
-        return Unit(holder, name, tuple(filter(_is_name, said.get(WEB_ANNOTATION, "").split(","))), mounts)
+        return Unit(holder, name, _ports(said.get(WEB_ANNOTATION, "")), mounts)
     return None
 
 
@@ -123,10 +133,11 @@ def read_slice(thing: Mapping[str, Any]) -> Slice | None:
     if service is None:
         return None
     home = _meta(thing).get("namespace")
-    ready = sorted({ip for endpoint in _list(thing, "endpoints") for ip in _ready(table(endpoint), home)})
+    endpoints = list(map(table, _list(thing, "endpoints")))
+    ready = sorted({ip for endpoint in endpoints if _is_ready(endpoint, home) for ip in _addresses(endpoint)})
     ports = {str(port.get("name")): port["port"] for port in map(table, _list(thing, "ports")) if _is_tcp(port)}
     found = ((name, tuple(Address(ip, number) for ip in ready)) for name, number in sorted(ports.items()))
-    return Slice(service, tuple(found))
+    return Slice(service, tuple(found), frozenset(ip for endpoint in endpoints for ip in _addresses(endpoint)))
 
 
 def read_users(thing: Mapping[str, Any]) -> Users | None:
@@ -176,11 +187,20 @@ def _bytes(text: str) -> int | None:
     return int(text) if BYTES.fullmatch(text) else None
 
 
+def _ports(text: str) -> tuple[str, ...]:
+    found = tuple(filter(_is_name, text.split(",")))
+    return found if len(found) <= MOST_PORTS else ()
+
+
 def _mounts(text: str) -> tuple[tuple[str, str], ...]:
-    try:
-        return tuple(sorted(words(json.loads(text)).items()))
-    except ValueError:
+    if len(text) > LONGEST_MOUNTS:
         return ()
+    try:
+        found = tuple(sorted(words(json.loads(text)).items()))
+    except (ValueError, RecursionError):
+        return ()
+    # JSON may write half a character, which no page can hold
+    return found if all(word.isascii() and word.isprintable() for pair in found for word in pair) else ()
 
 
 def _is_tcp(port: Mapping[str, Any]) -> bool:
@@ -188,12 +208,13 @@ def _is_tcp(port: Mapping[str, Any]) -> bool:
     return port.get("protocol", "TCP") == "TCP" and type(number) is int and 0 < number < 65536  # noqa: PLR2004 - TCP's
 
 
-def _ready(endpoint: Mapping[str, Any], home: object) -> Iterator[str]:
+def _is_ready(endpoint: Mapping[str, Any], home: object) -> bool:
     pod = table(endpoint.get("targetRef"))
-    if pod.get("kind") != "Pod" or pod.get("namespace") != home:
-        return
-    if table(endpoint.get("conditions")).get("ready") is not True:
-        return
+    own = pod.get("kind") == "Pod" and pod.get("namespace") == home
+    return own and table(endpoint.get("conditions")).get("ready") is True
+
+
+def _addresses(endpoint: Mapping[str, Any]) -> Iterator[str]:
     for address in _list(endpoint, "addresses"):
         try:
             yield str(ipaddress.ip_address(address))

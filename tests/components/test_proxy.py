@@ -1,5 +1,6 @@
 """What the proxy comes to, and what its parts must agree on."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from components.flows import ApiServers
 from components.model import Manifest
 from components.oidc_spec import OidcSpec
 from components.proxy import GRACE_SECONDS, Proxy, ProxySecrets, proxy_manifests, rows_of_proxy
-from components.proxy_config import Places, bootstrap
+from components.proxy_config import EVERY, EVERY_IPV4, Places, bootstrap
 from components.proxy_filters import BASIC_AUTH, NOBODY
 from components.proxy_oidc import CLAIMS_RULE, PASSWORD_POLICY, oidc_files
 from components.proxy_spec import CertManagerTls, IssuerRef, ProxyLimitsSpec, ProxySpec, SecretTls
@@ -20,7 +21,7 @@ from policy.law import judge
 from tests.conftest import Golden
 from tests.stack_files import image
 
-ROUTES = Routes(image("routes"), ("test", "lab"), "files.example.com", 443)
+ROUTES = Routes(image("routes"), ("test", "lab"), "files.example.com", 443, ("10.244.0.0/16", "fd00:244::/56"))
 PROXY = Proxy(
     ProxySpec(host="files.example.com"), "test", image("proxy"), ROUTES, ApiServers(("198.18.7.10/32",)), alone=True
 )
@@ -75,6 +76,18 @@ def test_a_certificate_of_others_is_not_made() -> None:
     assert "certificate" not in proxy_manifests(given, ProxySecrets({}))
     assert [v["secret"]["secretName"] for v in pod(given)["volumes"] if v["name"] == "tls"] == ["wild"]
     assert asked["certificate"]["spec"]["dnsNames"] == ["files.example.com", "*.files.example.com"]
+
+
+def test_ipv6_is_taken_where_pods_have_it() -> None:
+    """Elsewhere a node may have no IPv6 at all, and the proxy would not start."""
+
+    def listening(proxy: Proxy) -> set[str]:
+        told = json.loads(proxy_manifests(proxy, SECRETS)["config"]["data"]["envoy.json"])
+        listeners = told["static_resources"]["listeners"]
+        return {one["address"]["socket_address"]["address"] for one in listeners}
+
+    assert listening(PROXY) == {EVERY}
+    assert listening(replace(PROXY, routes=replace(ROUTES, pods=("10.244.0.0/16",)))) == {EVERY_IPV4}
 
 
 def test_nobody_is_the_filters_only_user() -> None:

@@ -105,6 +105,8 @@ class Proxy:
     """Where both origins lead, unless told otherwise."""
     issuer: OidcSpec | None = None
     """Who signs people in beside passwords."""
+    address: str = "127.0.0.1"
+    """Where it listens."""
     process: Process = field(init=False)
     places: Places = field(init=False)
 
@@ -114,7 +116,7 @@ class Proxy:
         for name, content in oidc_files(CLIENT_SECRET, SECRET).items():
             (self.folder / "oidc" / name).write_text(content)
         self.places = Places(
-            address="127.0.0.1",
+            address=self.address,
             https=free_port(),
             plain=free_port(),
             health=free_port(),
@@ -177,7 +179,8 @@ class Proxy:
     def connect(self, host: str = STORAGE, source: str = "127.0.0.2", epoch: int = 0) -> ssl.SSLSocket:
         """Open a TLS connection, which trusts the stack's authority alone."""
         context = ssl.create_default_context(cadata=Authority(SECRET, epoch, "test").certificate)
-        opened = socket.create_connection(("127.0.0.1", self.places.https), 10, (source, 0))
+        at = "::1" if ":" in source else "127.0.0.1"
+        opened = socket.create_connection((at, self.places.https), 10, (source, 0))
         return context.wrap_socket(opened, server_hostname=host)
 
     def open(self, host: str = STORAGE, source: str = "127.0.0.2") -> http.client.HTTPConnection:
@@ -309,9 +312,11 @@ class Upstream(http.server.ThreadingHTTPServer):
 
 
 @contextmanager
-def proxy(envoy: Path, folder: Path, upstream: int, issuer: OidcSpec | None = None, **limits: int) -> Iterator[Proxy]:
+def proxy(
+    envoy: Path, folder: Path, upstream: int, issuer: OidcSpec | None = None, address: str = "127.0.0.1", **limits: int
+) -> Iterator[Proxy]:
     """Run a proxy for a while, where *issuer* signs people in if it is given."""
-    made = Proxy(envoy, folder, ProxyLimitsSpec(**limits), upstream, issuer)
+    made = Proxy(envoy, folder, ProxyLimitsSpec(**limits), upstream, issuer, address)
     try:
         yield made
     finally:

@@ -140,6 +140,26 @@ def test_uploads_are_added_and_appended(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [".gpu-runtime", "%2egpu-runtime", "%2Egpu%2druntime", ".gpu-runtim%65", "%2e%67%70%75%2D%72%75%6e%74%69%6D%65"],
+)
+@pytest.mark.parametrize(("method", "rest"), [("PUT", ""), ("PUT", "/done"), ("MKCOL", ""), ("PATCH", "/a/b")])
+def test_what_prepare_keeps_is_not_written(shown: Shown, method: str, name: str, rest: str) -> None:
+    """However it is written, nobody puts a marker beside the files that says what they are."""
+    assert shown.status(method, "inbox", f"{name}{rest}", b"x", X_Update_Range="append") == 403
+    assert not (shown.folder / "inbox/.gpu-runtime").exists()
+
+
+@pytest.mark.parametrize(
+    "name", [".gpu-runtime2", "x.gpu-runtime", ".GPU-runtime", "below/.gpu-runtime", "Xgpu-runtime"]
+)
+def test_other_names_are_written(shown: Shown, name: str) -> None:
+    """Only that folder, at the top, is kept."""
+    (shown.folder / "inbox/below").mkdir(exist_ok=True)
+    assert shown.status("PUT", "inbox", name, b"x") == 201
+
+
+@pytest.mark.parametrize(
     ("method", "said"),
     [
         ("PUT", {}),

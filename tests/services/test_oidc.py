@@ -38,6 +38,8 @@ from tools.images.recipes import ENVOY
 
 OTHERS, UNKNOWN = f"dataset--lab-b.{HOST}", f"nothing--lab-a.{HOST}"
 ADMITTED = (("email", ("alice@example.com",)), ("groups", ("team",)))
+SCRIPT = {"Sec-Fetch-Dest": "empty"}
+"""What a browser says of what a page fetches."""
 ALICE = {"sub": "1", "email": "alice@example.com", "email_verified": True}
 
 
@@ -132,12 +134,45 @@ def test_what_is_behind_sees_no_session(visitor: Visitor) -> None:
     visitor.go(visitor.url(PORT, "/"))
     visitor.jar[PORT]["theirs"] = "x"
     claims = {"X-Gpu-Runtime-Id-Token": "forged", "X-Forwarded-Claimed-User": "root", "X-Forwarded-User": "root"}
+    claims |= {"X-Gpu-Runtime-Authorization": "token forged"}
     got = heard(visitor.step(visitor.url(PORT, "/"), **claims))
 
     assert got["cookie"] == "theirs=x"
     assert got["x-forwarded-user"] == "alice@example.com"
     assert not {"authorization", "x-gpu-runtime-id-token", "x-forwarded-claimed-user"} & set(got)
-    assert "eyJ" not in json.dumps(got)
+    assert not [word for word in ("eyJ", "forged") if word in json.dumps(got)]
+
+
+@pytest.mark.parametrize("said", ["token abc", "Bearer eyJhbGciOiJub25lIn0.e30.", "Digest username=x"])
+def test_a_program_with_a_token_of_its_own_gets_it(visitor: Visitor, said: str) -> None:
+    """A page of a unit may say one beside a session: the proxy reads nothing from it; a storage gets none."""
+    for host, got in ((PORT, said), (STORAGE, None)):
+        url = visitor.url(host, f"{ROOT}/a")
+        assert visitor.step(url, Authorization=said, **SCRIPT).status == HTTPStatus.UNAUTHORIZED
+        visitor.go(url)
+        known = heard(visitor.step(url, Authorization=said, **SCRIPT))
+        assert (known.get("authorization"), known["x-forwarded-user"]) == (got, "alice@example.com")
+        assert not [name for name in known if name.startswith("x-gpu-runtime")]
+        assert "authorization" not in heard(visitor.step(url, **SCRIPT))
+
+
+def test_a_password_is_never_a_programs_own(visitor: Visitor, asked: Proxy) -> None:
+    """Right or wrong, it ends at the proxy, and a wrong one is refused beside a session too."""
+    url = visitor.url(PORT, "/")
+    assert "authorization" not in heard(asked.ask("/", PORT))
+    visitor.go(url)
+    assert "authorization" not in heard(visitor.step(url, Authorization="Basic", **SCRIPT))
+    for said in ("basic eDp5", "BASIC eDp5", basic(USER, "wrong")["Authorization"]):
+        refused = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+        assert visitor.step(url, Authorization=said, **SCRIPT).status in refused
+
+
+def test_of_two_tokens_none_is_a_programs_own(asked: Proxy) -> None:
+    """Nobody knows which of them counts: neither is believed, and neither goes on."""
+    both = f"GET / HTTP/1.1\r\nHost: {PORT}\r\nAuthorization: token x\r\nAuthorization: {basic()['Authorization']}\r\n"
+    said = asked.say(f"{both}Connection: close\r\n\r\n".encode(), PORT)
+
+    assert said.startswith(b"HTTP/1.1 401 ")
 
 
 def test_a_password_is_a_way_in_too(asked: Proxy) -> None:
@@ -172,7 +207,7 @@ def test_a_page_whose_session_ended_asks_for_no_password(asked: Proxy) -> None:
 )
 def test_nothing_but_a_right_password_or_a_session(asked: Proxy, said: dict[str, str]) -> None:
     """Whatever else a client says, it is told the same by what exists and by what does not."""
-    answers = [asked.ask(f"{ROOT}/a", host, headers=said) for host in (STORAGE, OTHERS, UNKNOWN)]
+    answers = [asked.ask(f"{ROOT}/a", host, headers=said) for host in (STORAGE, PORT, OTHERS, UNKNOWN)]
 
     assert {(a.status, a.body) for a in answers} == {(401, b"401 sign in\n")}
     assert len({a.headers["WWW-Authenticate"] for a in answers}) == 1
@@ -201,6 +236,14 @@ def test_whom_no_claim_admits_sees_nothing(visitor: Visitor, issuer: Issuer, cla
     assert (refused.status, refused.body) == (403, b"403 forbidden\n")
     assert (nowhere.status, nowhere.body) == (refused.status, refused.body)
     assert dict(nowhere.headers) == {**dict(refused.headers), "date": nowhere.headers["date"]}
+
+
+def test_who_is_admitted_is_told_what_there_is_not(visitor: Visitor) -> None:
+    """At a host that one's own tenant has not; at one of the next tenant it is as ever."""
+    nothing, theirs = (visitor.go(visitor.url(host, "/")) for host in (UNKNOWN, UNKNOWN.replace("lab-a", "lab-b")))
+
+    assert (nothing.status, nothing.body) == (404, b"404 not found\n")
+    assert theirs.status == HTTPStatus.FORBIDDEN
 
 
 def test_a_tenant_that_says_nothing_admits_nobody(visitor: Visitor) -> None:

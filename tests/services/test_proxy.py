@@ -152,6 +152,25 @@ def test_foreign_hosts_ask_for_a_password_that_nobody_has(asked: Proxy, host: st
     assert asked.say(said).startswith(b"HTTP/1.1 401 ")
 
 
+@pytest.mark.parametrize("host", [STORAGE, PORT, HOST])
+@pytest.mark.parametrize("port", [":", ":x", ":-1", ":8443x", ":84:43"])
+def test_a_port_that_is_no_number_is_refused(asked: Proxy, host: str, port: str) -> None:
+    """Envoy would route such a host, and what knows an origin by its name would not know it."""
+    assert asked.status(FILE, headers={**basic(), "Host": f"{host}{port}"}) == 400
+
+
+@pytest.mark.parametrize("said", ["{}", "{}:8443", "{}:0", "{}.", "{}.:8443"])
+@pytest.mark.parametrize("host", [STORAGE, STORAGE.upper()])
+def test_every_way_to_write_an_origin_is_that_origin(asked: Proxy, host: str, said: str) -> None:
+    """With a port, in capitals, with a dot at the end: its rules hold, and the log knows its tenant."""
+    path, host = f"{ROOT}/{said}.{host}", said.format(host)
+    several = heard(asked.ask(path, headers={**basic(), "Host": host, "Range": "bytes=0-1,3-4"}))
+    (line,) = wait_for(lambda: [one for one in asked.log if one["path"] == path], "the request is logged")
+
+    assert "range" not in several
+    assert (line["namespace"], line["kind"]) == ("lab-a", "storage")
+
+
 def test_a_tenant_without_users_lets_nobody_in(asked: Proxy) -> None:
     """A virtual host that says no users, or none at all, is closed."""
     for users in (None, ""):

@@ -143,11 +143,26 @@ def test_cookies_of_a_unit_stay_at_its_origin(asked: Proxy, upstream: Upstream, 
     assert answer.headers.get_all("set-cookie") == [got, "second=1"]
 
 
-def test_a_units_own_policy_passes(asked: Proxy, upstream: Upstream) -> None:
-    """A notebook server knows what its pages need."""
-    policy = ("Content-Security-Policy", "frame-ancestors 'self'")
+@pytest.mark.parametrize(
+    ("said", "got"),
+    [
+        ({}, {"content-security-policy": "frame-ancestors 'self'", "cross-origin-resource-policy": "same-origin"}),
+        ({"Content-Security-Policy": "frame-ancestors *"}, {"content-security-policy": "frame-ancestors *"}),
+        ({"X-Frame-Options": "DENY"}, {"x-frame-options": "DENY", "content-security-policy": None}),
+        (
+            {"Cross-Origin-Resource-Policy": "cross-origin"},
+            {"cross-origin-resource-policy": "cross-origin", "content-security-policy": "frame-ancestors 'self'"},
+        ),
+    ],
+)
+def test_a_units_own_policy_passes(
+    asked: Proxy, upstream: Upstream, said: dict[str, str], got: dict[str, str | None]
+) -> None:
+    """A notebook server knows what its pages need; where it says nothing, no other origin frames or loads them."""
+    headers = answered(asked, upstream, *said.items(), host=PORT).headers
 
-    assert answered(asked, upstream, policy, host=PORT).headers.get_all("content-security-policy") == [policy[1]]
+    assert {name: headers.get(name) for name in got} == got
+    assert all(len(headers.get_all(name, [])) <= 1 for name in got)
 
 
 @pytest.mark.parametrize("host", [STORAGE, PORT])

@@ -1,15 +1,17 @@
 """What one client can do to the others, and what the log tells of any: the real Envoy under rude clients."""
 
+import json
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-from components.proxy_config import HEADER_SECONDS, HEADERS_COUNT
+from components.proxy_config import EVERY, HEADER_SECONDS, HEADERS_COUNT
 from components.proxy_filters import BURST
 from tests.services.proxies import (
     HOST,
@@ -87,6 +89,33 @@ def test_an_origin_has_a_limit_of_its_own(proxy_with: Open) -> None:
 
     assert found[429] > 50
     assert statuses(asked, 10, "127.0.0.4", basic(), PORT) == {200: 10}
+
+
+def test_an_origin_has_one_limit_however_it_is_written(proxy_with: Open) -> None:
+    """Neither a port nor capitals make another origin of it."""
+    asked = proxy_with(per_origin=5, per_source=100_000)
+    hosts = [f"{STORAGE[:1].upper()}{STORAGE[1:]}:{n}" for n in range(1, 301)]
+    with closing(asked.open()) as connection:
+        found = Counter(asked_as(connection, host) for host in hosts)
+
+    assert found[429] > 100
+
+
+def asked_as(connection: HTTPConnection, host: str) -> int:
+    """Ask for *host*, written so; give the status."""
+    connection.request("GET", FILE, headers={**basic(), "Host": host})
+    return answer_of(connection).status
+
+
+def test_clients_of_both_kinds_come_in_and_each_has_its_limit(upstream: Upstream, tmp_path: Path) -> None:
+    """Where pods have IPv6 the proxy takes both; one of IPv4 is known by its own address, and not by one for all."""
+    with proxy(part_files(ENVOY) / "envoy", tmp_path / "it", upstream.port, address=EVERY, per_source=5) as asked:
+        assert statuses(asked, 200, "127.0.0.3", basic())[429] > 50
+        assert statuses(asked, 10, "127.0.0.4", basic()) == {200: 10}
+        told = dict(json.loads(asked.ask(FILE, source="127.0.0.5").body)["headers"])
+        assert told["x-forwarded-for"] == "127.0.0.5"
+        assert asked.status(f"{FILE}/six", source="::1") == 200
+        wait_for(lambda: [one for one in asked.log if one["client"].startswith("[::1]:")], "the log knows who it was")
 
 
 def test_a_source_is_let_in_again(proxy_with: Open) -> None:

@@ -1,5 +1,6 @@
 """What the proxy is told of a cluster: the files as a function of its objects."""
 
+import ipaddress
 import json
 import time
 from dataclasses import replace
@@ -11,9 +12,10 @@ from routes.envoy import clusters_json, routes_json
 from routes.hosts import Site
 from routes.view import View
 
-from components import names
+from components import access, names
 from components.browser import browser_manifests
 from components.browser_spec import BrowserSpec
+from stacks import web_checks
 from tests.components.test_objects import STORAGE
 from tests.services.api import selects
 from tests.services.cluster import (
@@ -31,6 +33,7 @@ Json = dict[str, Any]
 
 SITE = Site("files.test", 443)
 OWNERS = frozenset({"dev", "guest"})
+PODS = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "127.0.0.0/8", "fe80::/10")))
 DATA, TRAINER = browser("data", "lab-a"), unit("trainer", "lab-a", "lab,tb")
 
 
@@ -41,7 +44,7 @@ def a_view(
     secrets: list[Json] | None = None,
 ) -> View:
     """Return a view of one tenant with a storage and a unit, but for what is given."""
-    view = View()
+    view = View(PODS)
     view.namespaces.replace([namespace("lab-a")] if namespaces is None else namespaces)
     view.services.replace([DATA, TRAINER] if services is None else services)
     ours = [
@@ -70,7 +73,12 @@ def _address(endpoint: Json) -> str:
     return f"{said['address']}:{said['port_value']}"
 
 
-ALL = {"lab-a.files.test", "data--lab-a.files.test", "lab--trainer--lab-a.files.test", "tb--trainer--lab-a.files.test"}
+def origins(tenant: str, *labels: str) -> set[str]:
+    """Return the hosts of a tenant with these: its index, what it has not, and each."""
+    return {f"{tenant}.files.test", *(f"{label}--{tenant}.files.test" for label in ("*", *labels))}
+
+
+ALL = origins("lab-a", "data", "lab--trainer", "tb--trainer")
 
 
 def test_every_storage_and_port_has_an_origin() -> None:
@@ -93,8 +101,10 @@ def test_each_origin_has_its_tenants_users_alone() -> None:
     }
     assert {name: said.partition(":")[0] for name, said in users.items()} == {
         "lab-a.files.test": "alice",
+        "*--lab-a.files.test": "alice",
         "data--lab-a.files.test": "alice",
         "lab-b.files.test": "bob",
+        "*--lab-b.files.test": "bob",
         "data--lab-b.files.test": "bob",
     }
 
@@ -129,7 +139,7 @@ def test_admitted_stacks_are_shown_and_no_others() -> None:
         [],
         [secret("lab-a", htpasswd("alice"), "guest")],
     )
-    assert set(hosts_of(guest)) == {"lab-a.files.test", "data--lab-a.files.test"}
+    assert set(hosts_of(guest)) == origins("lab-a", "data")
     assert hosts_of(guest, frozenset({"dev"})) == {}
 
 
@@ -156,7 +166,7 @@ IMPOSTORS: dict[str, Json] = {
 @pytest.mark.parametrize("service", IMPOSTORS.values(), ids=IMPOSTORS.keys())
 def test_a_service_made_by_hand_gains_nothing(service: Json) -> None:
     """Labels alone make no origin: name, owner and tenant must be those of the namespace that it is in."""
-    assert set(hosts_of(a_view(services=[service]))) == {"lab-a.files.test"}
+    assert set(hosts_of(a_view(services=[service]))) == origins("lab-a")
 
 
 def test_a_namespace_that_joins_names_has_no_origin() -> None:
@@ -183,7 +193,39 @@ def test_passwords_that_envoy_would_refuse_are_nobodys(lines: str) -> None:
     """One tenant's odd Secret shuts that tenant out and no other: Envoy would refuse everybody's routes with it."""
     both = [secret("lab-a", lines), secret("lab-b", htpasswd("bob"))]
     view = a_view([namespace("lab-a"), namespace("lab-b")], [DATA, browser("data", "lab-b")], [], both)
-    assert set(hosts_of(view)) == {"lab-b.files.test", "data--lab-b.files.test"}
+    assert set(hosts_of(view)) == origins("lab-b", "data")
+
+
+def test_as_many_users_come_in_as_a_stack_file_names() -> None:
+    """The preview refuses one more, and what was made by hand with one more is nobody's."""
+    assert things.MOST_USERS == access.MOST_USERS
+    for more, origins in ((0, ALL), (1, set())):
+        users = htpasswd(*(f"user-{number}" for number in range(access.MOST_USERS + more)))
+        assert set(hosts_of(a_view(secrets=[secret("lab-a", users)]))) == origins
+
+
+def test_an_annotation_has_an_end() -> None:
+    """One object of one tenant cannot fill the volume that everybody's routes are in."""
+    assert things.MOST_PORTS == web_checks.MOST_PORTS
+    for more in (0, 1):
+        ports = ",".join(f"p{number}" for number in range(things.MOST_PORTS + more))
+        assert len(hosts_of(a_view(services=[unit("trainer", "lab-a", ports)]))) == (
+            2 if more else things.MOST_PORTS + 2
+        )
+        mounts = json.dumps({"data": ""}).replace('""', f'"{"x" * (things.LONGEST_MOUNTS + more - 12)}"')
+        long = [unit("trainer", "lab-a", "", mounts), browser("data", "lab-a", "9" * (things.LONGEST_SIZE + more))]
+        index = json.dumps(hosts_of(a_view(services=long))["lab-a.files.test"])
+        assert ("xxxx" in index, "9999" in index) == (not more, not more)
+
+
+@pytest.mark.parametrize(
+    "said", [r'{"data": "/\ud800"}', r'{"data": "/a\nb"}', '{"data": "/é"}', '{"data": 1}', "[]", "{", "[" * 9000]
+)
+def test_an_annotation_that_no_program_of_ours_wrote_shows_nothing(said: str) -> None:
+    """Half a character in one tenant's page would keep everybody's routes from being written."""
+    index = json.dumps(hosts_of(a_view(services=[unit("trainer", "lab-a", "", said), DATA]))["lab-a.files.test"])
+    assert "rsync" not in index
+    assert "data--lab-a" in index
 
 
 ODD_SLICES: dict[str, Json] = {
@@ -194,6 +236,10 @@ ODD_SLICES: dict[str, Json] = {
     "another port": endpoint_slice(DATA, {"ssh": 22}, endpoint("lab-a", "10.0.0.5")),
     "a name": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "metadata.internal")),
     "a path": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "/run/admin.sock")),
+    "a node's address for what runs on it": endpoint_slice(DATA, {"http": 80}, endpoint("lab-a", "169.254.169.254")),
+    "an address of a node": endpoint_slice(DATA, {"http": 6443}, endpoint("lab-a", "192.168.1.1")),
+    "a zone": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "fe80::1%eth0")),
+    "IPv4 written as IPv6": endpoint_slice(DATA, {"http": 5000}, endpoint("lab-a", "::ffff:10.0.0.5")),
     "no port": endpoint_slice(DATA, {"http": 0}, endpoint("lab-a", "10.0.0.5")),
     "of another Service": endpoint_slice(TRAINER, {"http": 5000}, endpoint("lab-a", "10.0.0.5")),
 }
@@ -205,6 +251,24 @@ def test_only_ready_pods_of_the_namespace_are_asked(one: Json) -> None:
     view = a_view(services=[DATA], slices=[one])
     assert clusters_of(view) == {"storage/lab-a/data": []}
     assert "data--lab-a.files.test" in hosts_of(view)
+
+
+FORGED = endpoint_slice(TRAINER, {"lab": 5000, "tb": 6006}, endpoint("lab-a", "10.0.0.7", "10.0.0.6"))
+THEIRS = browser("data", "lab-b")
+
+
+@pytest.mark.parametrize(("home", "left"), [("lab-b", 1), ("lab-a", 2), ("elsewhere", 2), ("prod", 2)])
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_port_leads_to_no_address_that_another_tenant_has(home: str, left: int, *, ready: bool) -> None:
+    """A slice that names another tenant's pod leads nobody there; what is in no tenant's namespace takes nothing."""
+    theirs = endpoint_slice(browser("data", home), {"http": 5000}, endpoint(home, "10.0.0.7", ready=ready))
+    owners = [namespace("lab-a"), namespace("lab-b"), namespace("prod", "prod")]
+    secrets = [secret("lab-a", htpasswd("alice")), secret("lab-b", htpasswd("bob"))]
+    view = a_view(owners, [TRAINER, THEIRS], [FORGED, theirs], secrets)
+    found = clusters_of(view)
+
+    assert found["port/lab-a/trainer/lab"] == ["10.0.0.6:5000", "10.0.0.7:5000"][:left]
+    assert found["storage/lab-b/data"] == (["10.0.0.7:5000"] if home == "lab-b" and ready else [])
 
 
 def test_several_slices_make_one_cluster() -> None:
@@ -226,7 +290,7 @@ def test_the_same_cluster_makes_the_same_files() -> None:
 
 def test_until_all_is_known_nothing_is() -> None:
     """Each of the four kinds must have been seen once."""
-    view = View()
+    view = View(PODS)
     for table in view.tables:
         assert view.state is None
         table.replace(())

@@ -1,6 +1,7 @@
 """The real `routes` beside the proxy's real Envoy: what appears in the cluster is served, and a change cuts nothing."""
 
 import http
+import resource
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,7 +25,7 @@ from tests.services.cluster import (
     secret,
     unit,
 )
-from tests.services.proxies import HOST, Answer, Proxy, Upstream, basic, proxy
+from tests.services.proxies import HOST, Answer, Proxy, Upstream, basic, plain, proxy
 from tests.services.world import Authority, Process, python, wait_for
 from tools.images.build import part_files
 from tools.images.recipes import ENVOY
@@ -61,6 +62,7 @@ class Running:
     def start(self) -> None:
         """Start the service."""
         said = ["--folder", str(self.into), "--host", HOST, "--port", "8443", "--owner", "dev"]
+        said += ["--pod-cidr", "127.0.0.0/8", "--pod-cidr", "::/1", "--pod-cidr", "fe80::/10"]
         said += ["--api-server", f"127.0.0.1:{self.api.port}", "--api-dir", f"{self.folder}/api"]
         self.process = python("routes", *said, output=self.folder / "routes.log")
 
@@ -144,6 +146,22 @@ def test_not_yours_is_not_there(beside: tuple[Proxy, Running]) -> None:
     assert len(answers) == 1
 
 
+def test_what_ones_own_tenant_has_not_is_not_found(beside: tuple[Proxy, Running]) -> None:
+    """Who signed in is told so, and asked for no password again; strangers and neighbours are told as ever."""
+    served, routes = beside
+    put_tenant(routes.cluster, "lab-b", "bob", password="another")
+    waits(served, 200, "/", f"lab-b.{HOST}", basic("bob", "another"))
+    for label in ("nothing--lab-a", "nothing--trainer--lab-a", "data--data--lab-a"):
+        for path in ("/", "/storage/lab-a/nothing/x?y", "/healthz"):
+            found = served.ask(path, f"{label}.{HOST}", headers=ALICE)
+            assert (found.status, found.body, found.headers["www-authenticate"]) == (404, b"404 not found\n", None)
+        strangers: list[dict[str, str]] = [{}, basic("alice", "wrong"), basic("bob", "another")]
+        refused = [served.ask("/", f"{label}.{HOST}", headers=said) for said in strangers]
+        nobodys = served.ask("/", f"{label.replace('lab-a', 'lab-c')}.{HOST}", headers=ALICE)
+        assert {str(_without_date(one)) for one in refused} == {str(_without_date(nobodys))}
+    assert served.status("/", f"--lab-a.{HOST}", headers=ALICE) == 401
+
+
 def test_the_index_is_a_page_that_caches_may_keep_for_its_reader(beside: tuple[Proxy, Running]) -> None:
     """It is HTML without scripts, private, and asked for again by its tag."""
     served, _ = beside
@@ -211,7 +229,7 @@ def test_a_change_cuts_nothing(beside: tuple[Proxy, Running], upstream: Upstream
             routes.cluster.remove(SERVICES, f"browser-more-{number}", "lab-a")
         moved = endpoint_slice(browser("data", "lab-a"), {"http": upstream.port}, endpoint("lab-a", "127.0.0.1", "::1"))
         routes.cluster.put_whole(SLICES, moved)
-        waits(served, 401, "/", f"more-4--lab-a.{HOST}")
+        waits(served, 404, "/", f"more-4--lab-a.{HOST}")
         upstream.may_end.set()
         assert begun + answer.read() == upstream.body
 
@@ -236,6 +254,28 @@ def test_what_is_not_ready_is_503(beside: tuple[Proxy, Running]) -> None:
     waits(served, 503, f"{ROOT}/", DATA)
 
 
+def test_an_address_that_envoy_would_refuse_stops_nobody(beside: tuple[Proxy, Running], upstream: Upstream) -> None:
+    """One that is no pod's is left out, whoever wrote it down, and everybody's news go on."""
+    served, routes = beside
+    waits(served, 200, "/", LAB)
+    odd = endpoint_slice(unit("trainer", "lab-a", "lab"), {"lab": 80}, endpoint("lab-a", "fe80::1%eth0"), suffix="odd")
+    routes.cluster.put_whole(SLICES, odd)
+    put_browser(routes.cluster, "later", "lab-a", port=upstream.port)
+    waits(served, 200, "/storage/lab-a/later/", f"later--lab-a.{HOST}")
+
+
+def test_a_port_leads_to_no_pod_of_another_tenant(beside: tuple[Proxy, Running]) -> None:
+    """Where a slice of one tenant has an address that one of another has, no port is led there; files are."""
+    served, routes = beside
+    waits(served, 200, "/", LAB)
+    put_tenant(routes.cluster, "lab-b", "bob", password="another")
+    put_browser(routes.cluster, "data", "lab-b")
+    waits(served, 503, "/", LAB)
+    assert served.status(f"{ROOT}/", DATA, headers=ALICE) == 200
+    routes.cluster.remove(SLICES, "browser-data-x7d2k", "lab-b")
+    waits(served, 200, "/", LAB)
+
+
 def test_while_the_cluster_is_away_the_last_view_is_served(beside: tuple[Proxy, Running]) -> None:
     """An API server that is away changes nothing; what happened meanwhile counts when it is back."""
     served, routes = beside
@@ -246,7 +286,26 @@ def test_while_the_cluster_is_away_the_last_view_is_served(beside: tuple[Proxy, 
     assert served.status(f"{ROOT}/", DATA, headers=ALICE) == 200
     routes.cluster.remove(SERVICES, "browser-data", "lab-a")
     routes.start_api(port)
-    waits(served, 401, f"{ROOT}/", DATA)
+    waits(served, 404, f"{ROOT}/", DATA)
+
+
+def test_it_tells_how_old_its_view_is(beside: tuple[Proxy, Running]) -> None:
+    """Beside Envoy's own numbers: while the API server is away it grows, and once it is back it is young again."""
+    served, routes = beside
+    waits(served, 200, "/", INDEX)
+    wait_for(lambda: age(served) < 2, "a young view", PATIENCE)
+    port = routes.api.port
+    routes.api.end()
+    wait_for(lambda: age(served) > 4, "an old view", PATIENCE)
+    assert served.status("/", INDEX, headers=ALICE) == 200
+    routes.start_api(port)
+    wait_for(lambda: age(served) < 2, "a young view again", PATIENCE)
+
+
+def age(served: Proxy) -> float:
+    """Give the age of the view in seconds, as Prometheus reads it."""
+    told = plain(served.places.health, "/metrics/routes").body.decode()
+    return float(told.splitlines()[-1].removeprefix("gpu_runtime_routes_view_age_seconds "))
 
 
 def test_before_its_first_view_it_writes_nothing(tmp_path: Path, authority: Authority, upstream: Upstream) -> None:
@@ -269,6 +328,22 @@ def test_before_its_first_view_it_writes_nothing(tmp_path: Path, authority: Auth
         assert (into / ROUTES_FILE).read_text() == before
     finally:
         routes.end()
+
+
+def test_a_volume_that_is_full_ends_nothing(beside: tuple[Proxy, Running]) -> None:
+    """What was served is served on, no half file is left, and once there is room what happened meanwhile counts."""
+    served, routes = beside
+    waits(served, 200, f"{ROOT}/", DATA)
+    before, _ = resource.prlimit(routes.process.popen.pid, resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+    for number in range(100):
+        put_browser(routes.cluster, f"many-{number}", "lab-a")
+    wait_for(lambda: routes.process.events("cannot-write"), "it cannot write")
+    assert served.status(f"{ROOT}/", DATA, headers=ALICE) == 200
+    assert not list(routes.into.glob(".*.new"))
+    resource.prlimit(routes.process.popen.pid, resource.RLIMIT_FSIZE, (before, resource.RLIM_INFINITY))
+    waits(served, 302, "/", f"many-99--lab-a.{HOST}")
+    assert len(routes.process.events("cannot-write")) == 1
+    assert len(routes.process.events("following")) == 1
 
 
 def test_it_only_reads_and_only_ours(beside: tuple[Proxy, Running]) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pulumi
 import pytest
-from lightkube.models.core_v1 import NodeSpec
+from lightkube.models.core_v1 import NodeSpec, PodIP, PodSpec, PodStatus
 from lightkube.models.discovery_v1 import Endpoint, EndpointPort
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.resources.core_v1 import Node
+from lightkube.resources.core_v1 import Node, Pod
 from lightkube.resources.discovery_v1 import EndpointSlice
 
 from components import cluster, cluster_view
@@ -49,6 +49,15 @@ def test_an_api_server_that_the_gate_does_not_find_is_refused() -> None:
     assert str(ports).startswith("gpu-runtime:cluster.apiServerPorts: add 16443: ")
     known = stack(apiServerCidrs=["10.99.0.9/32"], apiServerPorts=[16443])
     assert list(ownership.refusals(known, view)) == []
+
+
+def test_pods_where_the_proxy_asks_nobody_are_refused() -> None:
+    """A cluster whose pods have other addresses than the stack file says would show nothing but 503."""
+    there = Pod(spec=PodSpec(containers=[]), status=PodStatus(podIPs=[PodIP(ip="10.88.0.7")]))
+    (refused,) = ownership.refusals(stack(), View(dns_pods=(there,)))
+
+    assert str(refused).startswith("gpu-runtime:cluster.podCidrs: add the range of 10.88.0.7/32: pods are there")
+    assert list(ownership.refusals(stack(podCidrs=["10.88.0.0/16"]), View(dns_pods=(there,)))) == []
 
 
 def test_an_admin_tier_needs_its_kind() -> None:

@@ -16,6 +16,8 @@ from tests.stacks.test_refusals import LAB, at, refused
     ("path", "value", "advice"),
     [
         ("host", "Files.example.com", "must be a lower-case host name"),
+        ("host", "10.1.2.3", "must be a host name that others can be below, such as files.example.com; 10.1.2.3 is an"),
+        ("host", "files.127", "must be a host name that others can be below"),
         ("host", ".".join(["a" * 60] * 4), "at most 189"),
         ("drain", "2h", "must be at most 1h"),
         ("tls", {"kind": "none"}, "'derived', 'secret', 'certManager'"),
@@ -52,6 +54,11 @@ def test_a_proxy_needs_its_images() -> None:
         del config["images"]["proxy"], config["images"]["routes"]
 
     assert "lacks proxy, routes, which gpu-runtime:platform.browser needs" in refused(change)
+
+
+def test_a_proxy_is_told_where_pods_are() -> None:
+    """It asks nobody else, whatever the cluster's objects say."""
+    assert "cluster.podCidrs: is missing: the proxy asks pods in these ranges" in refused(at("cluster.podCidrs", []))
 
 
 def test_a_proxy_stands_alone() -> None:

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from components import derive, names
-from components.access import AccessSecrets, access_manifests, htpasswd
+from components.access import MOST_USERS, AccessSecrets, access_manifests, htpasswd
 from components.gpu_unit import unit_template
 from policy.law import judge
 from stacks.keys import Keys
@@ -21,6 +21,7 @@ from stacks.load import parse
 from stacks.outputs import outputs
 from stacks.problems import RefusedError
 from stacks.resolve import Stack
+from stacks.web_checks import MOST_PORTS
 from tests.stack_files import ENCRYPTED, KEY, SECRET, STACKS, image, raw
 from tools import password as tool
 from tools.shell import ToolError
@@ -178,11 +179,19 @@ REFUSED = {
     "a user twice": ({"tenants/lab-a/webUsers": ["a", "a"]}, "webUsers: 'a' is named 2 times"),
     "a user in upper case": ({"tenants/lab-a/webUsers": ["Alice"]}, "must be 1 to 64 lower-case"),
     "a user with a colon": ({"tenants/lab-a/webUsers": ["a:b"]}, "must be 1 to 64 lower-case"),
+    "more users than the proxy reads": (
+        {"tenants/lab-a/webUsers": [f"user-{number}" for number in range(MOST_USERS + 1)]},
+        f"webUsers: has {MOST_USERS + 1} entries; at most {MOST_USERS} are allowed",
+    ),
     "an epoch below zero": ({"tenants/lab-a/webEpoch": -1}, "webEpoch"),
     "no proxy": ({"platform/browser": None}, "ports.lab.expose: nobody would reach it: there is no proxy"),
     "a joint in the port's name": (
         {PORT: [{"name": "a--b", "port": 1024, "expose": "web"}]},
         "'a--b' has '--' in it, which joins the parts of a host",
+    ),
+    "more ports than the proxy reads": (
+        {PORT: [{"name": f"p{n}", "port": 2000 + n, "expose": "web"} for n in range(MOST_PORTS + 1)]},
+        f"units.trainer.ports: {MOST_PORTS + 1} are on the web; at most {MOST_PORTS} are",
     ),
     "another alphabet": ({PORT: [{"name": "xn", "port": 1024, "expose": "web"}]}, "would mark a host in another"),
     "a storage of another alphabet": (
