@@ -1,5 +1,7 @@
 """Stack files of any size, as a platform engineer would write them, and what the law sees of them."""
 
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from components import names
@@ -57,8 +59,8 @@ def manifests(config: Config, owner: str) -> list[Manifest]:
     return Stack(parse({**raw, "secret": SECRET}, {f"{PREFIX}secret"}), owner).manifests()
 
 
-def grown(template: Config, tenant: str, unit: str, extra: int) -> Config:
-    """Give *template* with *extra* small units beside *unit* of *tenant*, whose image they run.
+def grown(template: Config, tenant: str, unit: str, extra: int, cpu: str = "300m") -> Config:
+    """Give *template* with *extra* small units of *cpu* each beside *unit* of *tenant*, whose image they run.
 
     They use far less of a processor than units with GPUs, but not so little that sshd waits for its next share of
     it. No quota stops them, and nobody's key is in them yet: `up` on a rig writes its own there.
@@ -66,12 +68,27 @@ def grown(template: Config, tenant: str, unit: str, extra: int) -> Config:
     said = template[f"{PREFIX}tenants"][tenant]
     late = {**_unit(said["units"][unit]["image"], "small"), "ssh": {"username": USER, "authorizedKeys": []}}
     units = {**said["units"], **{f"late-{number}": late for number in range(extra)}}
-    small = {"gpus": 1, "cpu": "300m", "memory": "64Mi", "ephemeral": "1Gi"}
+    small = {"gpus": 1, "cpu": cpu, "memory": "64Mi", "ephemeral": "1Gi"}
     return {
         **template,
         f"{PREFIX}flavors": {**template[f"{PREFIX}flavors"], "small": small},
         f"{PREFIX}tenants": {**template[f"{PREFIX}tenants"], tenant: {**said, "quota": {}, "units": units}},
     }
+
+
+def without_pages(template: Config) -> Config:
+    """Give *template* without its browser, its storages' pages and its units' web ports."""
+    made: Config = deepcopy(template)
+    made[f"{PREFIX}platform"].pop("browser", None)
+    for tenant in made[f"{PREFIX}tenants"].values():
+        for said in (*tenant.get("storages", {}).values(), *_ports(tenant)):
+            said.pop("browser", None)
+            said.pop("expose", None)
+    return made
+
+
+def _ports(tenant: Config) -> Iterator[Config]:
+    return (port for unit in tenant.get("units", {}).values() for port in unit.get("ports", ()))
 
 
 def _image(name: str) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,7 +21,7 @@ from tools import images, ssh_connect
 from tools.rig import Rig
 from tools.shell import HEARTBEAT_SECONDS, ToolError, say
 from tools.stack import local
-from tools.stack.client import CONNECT
+from tools.stack.client import through
 from tools.stack.engine import REPOSITORY
 from tools.stack.workspace import Workspace
 
@@ -127,8 +126,11 @@ def _patiently(holds: Callable[[], bool], what: str) -> None:
 
 
 def _traffic_rows(workspace: Workspace, rig: Rig, template: configs.Config) -> Iterator[Row]:
-    """Add units until there are RESTING, and measure what they cost and give."""
-    _say_stack(workspace, configs.grown(template, TENANT, UNIT, RESTING - 1))
+    """Add units until there are RESTING, and measure what they cost and give.
+
+    The stack gives up its pages, and the units some of their processor: two of them have to do for all.
+    """
+    _say_stack(workspace, configs.without_pages(configs.grown(template, TENANT, UNIT, RESTING - 1, "200m")))
     local.up(workspace, rig)
     client = cluster.connect(str(rig.kubeconfig), f"rig-{rig.name}")
     spaces = [names.PLATFORM_NAMESPACE, TENANT, names.probe_namespace(workspace.stack)]
@@ -214,16 +216,16 @@ def _host(template: configs.Config, unit: str) -> str:
 def _greets(entrance: tuple[str, int], host: str) -> bool:
     """Say whether sshd answers: a look that costs nothing, while a whole ssh would slow what it waits for."""
     try:
-        tunnel, rest = ssh_connect.connect(entrance, host, "22")
+        tunnel = ssh_connect.connect(entrance, host, "22")
     except (ssh_connect.RefusedError, OSError):
         return False
     with tunnel:
-        return bool(rest or tunnel.recv(1))
+        return bool(tunnel.recv(1))
 
 
 def _logs_in(workspace: Workspace, entrance: tuple[str, int], host: str) -> bool:
     """Log in as a client would."""
-    proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" {entrance[0]}:{entrance[1]} %h %p'
-    said = [word for option in (*SSH_OPTIONS, proxy) for word in ("-o", option)]
+    proxy = (f"{key}={value}" for key, value in through(*entrance).items())
+    said = [word for option in (*SSH_OPTIONS, *proxy) for word in ("-o", option)]
     argv = ["ssh", "-F", "none", "-i", str(workspace.identity), *said, f"{configs.USER}@{host}", "true"]
     return subprocess.run(argv, capture_output=True, check=False, stdin=subprocess.DEVNULL).returncode == 0

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ from lightkube.resources.policy_v1 import PodDisruptionBudget
 
 from bench.figures import Row
 from tools.shell import ToolError
-from tools.stack.client import CONNECT
+from tools.stack.client import through
 
 KINDS: tuple[Any, ...] = (
     ConfigMap, Deployment, EndpointSlice, Event, Job, Lease, NetworkPolicy, PersistentVolumeClaim, Pod,
@@ -64,8 +63,8 @@ class Way:
     @property
     def login(self) -> list[str]:
         """Give the command line that logs in."""
-        proxy = f'ProxyCommand="{sys.executable}" "{CONNECT}" {self.entrance[0]}:{self.entrance[1]} %h %p'
-        return ["ssh", "-F", "none", *self.options, "-o", proxy, self.host]
+        proxy = (f"-o{key}={value}" for key, value in through(*self.entrance).items())
+        return ["ssh", "-F", "none", *self.options, *proxy, self.host]
 
 
 def writes_at_rest(client: Client, namespaces: Sequence[str]) -> Row:

@@ -1,5 +1,6 @@
 """What a client needs to reach a unit: a stanza, a one-liner and a known_hosts line."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 KEEPALIVE_SECONDS = 15
@@ -65,15 +66,17 @@ class Access:
             f"    # ProxyCommand {self.connector}\n"
         )
 
-    def stanza(self, *, identity: str = "~/.ssh/id_ed25519", known_hosts: str, proxy_command: str | None = None) -> str:
-        """Give the ssh_config block of the unit; paths as the client's ssh reads them."""
+    def stanza(
+        self, *, identity: str = "~/.ssh/id_ed25519", known_hosts: str, proxy: Mapping[str, str] | None = None
+    ) -> str:
+        """Give the ssh_config block of the unit; paths as the client's ssh reads them, *proxy* in place of netcat."""
         lines = {
             "User": self.user,
             "HostName": self.host,
             "Port": SSH_PORT,
             "IdentityFile": identity,
             "IdentitiesOnly": "yes",
-            "ProxyCommand": proxy_command or self.netcat,
+            **(proxy or {"ProxyCommand": self.netcat}),
             "UserKnownHostsFile": known_hosts,
             "StrictHostKeyChecking": "yes",
             "ServerAliveInterval": KEEPALIVE_SECONDS,

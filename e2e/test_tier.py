@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from status.states import Ssh
 from components.dns import DnsSpec
 from e2e.netns import pid_of, space_of
 from e2e.world import WITH_PACK, World, attempt, wait_until
-from tools.stack.client import CONNECT, ssh
+from tools.stack.client import ssh, through
 from tools.stack.reading import read_file
 from tools.status.rows import rows
 
@@ -58,7 +57,7 @@ def session_through(world: World, server: str) -> Iterator["subprocess.Popen[str
     """Log in through one server, from within its pod's network, as soon as it has the unit, and echo lines."""
     (pod,) = pods(world, server)
     enter = f"nsenter --net={space_of(pid_of(uid(pod)))}"
-    proxy = f'ProxyCommand={enter} "{sys.executable}" "{CONNECT}" 127.0.0.1:1337 %h %p'
+    proxy = f"ProxyCommand={enter} {through('127.0.0.1', 1337)['ProxyCommand']}"
     argv = ["ssh", "-F", str(world.workspace.ssh_config), "-o", "BatchMode=yes", "-o", proxy, UNIT, "cat"]
     trial = [*argv[:-1], "true"]
     wait_until(lambda: subprocess.run(trial, capture_output=True, check=False).returncode == 0, f"{server}'s units")

@@ -3,8 +3,13 @@
     ProxyCommand python3 ssh_connect.py PROXYHOST:PORT %h %p
 
 Needs Python and nothing else, on Linux, macOS and Windows. Unlike common `nc` it does not linger when the unit goes.
+With --hand-over, on Linux and macOS, it gives the connection to ssh and is gone: nothing is copied in between.
+
+    ProxyCommand python3 ssh_connect.py --hand-over PROXYHOST:PORT %h %p
+    ProxyUseFdpass yes
 """
 
+import array
 import os
 import socket
 import sys
@@ -20,6 +25,12 @@ HEAD_LIMIT = 16 * 1024
 """Bytes of the proxy's answer before the tunnel begins."""
 
 CHUNK = 64 * 1024
+
+END_OF_HEAD = b"\r\n\r\n"
+
+HAND_OVER = "--hand-over"
+
+USAGE = f"usage: ssh_connect.py [{HAND_OVER}] PROXYHOST:PORT HOST PORT\n"
 
 
 class RefusedError(Exception):
@@ -39,8 +50,8 @@ def address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def connect(proxy: tuple[str, int], host: str, port: str) -> tuple[socket.socket, bytes]:
-    """Open a tunnel to *host*:*port*; return it with the bytes that came right behind the proxy's answer.
+def connect(proxy: tuple[str, int], host: str, port: str) -> socket.socket:
+    """Open a tunnel to *host*:*port*; what the unit says is read from it next, from its first byte.
 
     Raises:
         RefusedError: the proxy cannot be reached, or does not let us through.
@@ -50,7 +61,7 @@ def connect(proxy: tuple[str, int], host: str, port: str) -> tuple[socket.socket
     try:
         tunnel = socket.create_connection(proxy, CONNECT_SECONDS)
         try:
-            rest = _ask(tunnel, host, port, where)
+            _ask(tunnel, host, port, where)
         except BaseException:
             tunnel.close()
             raise
@@ -63,27 +74,26 @@ def connect(proxy: tuple[str, int], host: str, port: str) -> tuple[socket.socket
     except OSError as error:
         raise RefusedError(f"cannot reach {where}: {error.strerror or error}") from None
     tunnel.settimeout(None)
-    return tunnel, rest
+    return tunnel
 
 
-def _ask(tunnel: socket.socket, host: str, port: str, where: str) -> bytes:
+def _ask(tunnel: socket.socket, host: str, port: str, where: str) -> None:
     tunnel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     tunnel.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode("ascii"))
-    head, rest = _answer(tunnel)
-    _must_be_open(head, host, where)
-    return rest
+    _must_be_open(_answer(tunnel), host, where)
 
 
-def _answer(tunnel: socket.socket) -> tuple[bytes, bytes]:
+def _answer(tunnel: socket.socket) -> bytes:
+    """Read the head of the proxy's answer and not a byte behind it: those are for whoever takes the tunnel."""
     got = b""
-    while b"\r\n\r\n" not in got:
-        more = tunnel.recv(CHUNK)
-        if not more or len(got) > HEAD_LIMIT:
-            return got, b""
-        got += more
-    head, _, rest = got.partition(b"\r\n\r\n")
-    return head, rest
+    while not got.endswith(END_OF_HEAD) and len(got) <= HEAD_LIMIT:
+        seen = tunnel.recv(CHUNK, socket.MSG_PEEK)
+        if not seen:
+            break
+        end = (got + seen).find(END_OF_HEAD)
+        got += tunnel.recv(len(seen) if end < 0 else end + len(END_OF_HEAD) - len(got))
+    return got
 
 
 def _must_be_open(head: bytes, host: str, where: str) -> None:
@@ -98,11 +108,27 @@ def _must_be_open(head: bytes, host: str, where: str) -> None:
         raise RefusedError(f"{where} refused {host}: {line[:200]}")
 
 
-def copy(tunnel: socket.socket, rest: bytes) -> int:
+def hand_over(tunnel: socket.socket) -> int:
+    """Give *tunnel* to ssh, which asked by ProxyUseFdpass; return 0, or 1 where the unit ended before its first byte.
+
+    Raises:
+        RefusedError: our output is not the socket on which ssh waits for it.
+
+    """
+    if not tunnel.recv(1, socket.MSG_PEEK):
+        return 1
+    try:
+        with socket.socket(fileno=os.dup(1)) as ssh:
+            ssh.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tunnel.fileno()]))])
+    except (AttributeError, OSError):
+        raise RefusedError(f"{HAND_OVER} needs `ProxyUseFdpass yes` beside it, and Linux or macOS") from None
+    return 0
+
+
+def copy(tunnel: socket.socket) -> int:
     """Copy both ways until either side ends; return 0, or 1 where the unit ended before its first byte."""
     threading.Thread(target=_upload, args=(tunnel,), daemon=True).start()
-    received = len(rest)
-    _write(rest)
+    received = 0
     while True:
         try:
             data = tunnel.recv(CHUNK)
@@ -144,17 +170,19 @@ def _leave(code: int) -> None:
 
 def main(argv: list[str]) -> int:
     """Run as ssh's ProxyCommand; 0 after an ordinary end."""
-    if len(argv) != 3:  # noqa: PLR2004 - the three of the usage line
-        sys.stderr.write("usage: ssh_connect.py PROXYHOST:PORT HOST PORT\n")
+    handed = argv[:1] == [HAND_OVER]
+    proxy, *target = argv[handed:] or [""]
+    if len(target) != 2:  # noqa: PLR2004 - host and port
+        sys.stderr.write(USAGE)
         return 2
     try:
-        tunnel, rest = connect(address(argv[0]), argv[1], argv[2])
+        tunnel = connect(address(proxy), *target)
+        code = hand_over(tunnel) if handed else copy(tunnel)
     except RefusedError as refused:
         sys.stderr.write(f"ssh_connect: {refused}\n")
         return 1
-    code = copy(tunnel, rest)
     if code:
-        sys.stderr.write(f"ssh_connect: {argv[1]} closed the connection at once: refused, or its sshd is down\n")
+        sys.stderr.write(f"ssh_connect: {target[0]} closed the connection at once: refused, or its sshd is down\n")
     return code
 
 

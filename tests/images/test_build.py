@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+import subprocess
 import tarfile
 import time
 from collections.abc import Callable
@@ -208,3 +210,13 @@ def test_the_same_input_gives_the_same_digest(tmp_path: Path, cache: Path) -> No
         references.append((reference, hashlib.sha256(archive.read_bytes()).hexdigest()))
     assert references[0] == references[1]
     assert cache.is_dir()
+
+
+def test_pythons_library_is_compiled_whatever_time_it_bears(debian: Path) -> None:
+    """Files in an image bear no time: Python takes what was compiled for them all the same, at each start."""
+    os.utime(next(debian.glob("usr/lib/python3.*/json/__init__.py")), (1, 1))
+    argv = ["chroot", str(debian), "python3", "-v", "-c", "import json"]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stderr
+
+    assert re.search(r"# \S+/json/__pycache__/__init__\S+\.pyc matches", said)
+    assert not re.findall(r"# code object from \S+\.py\n", said)

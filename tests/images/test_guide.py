@@ -37,8 +37,8 @@ def someone(workspace: Pod, keys: Path, bundle_content: Path, folder: Path) -> I
     known = folder / "known_hosts"
     known.write_text(f"{access.known_hosts}\n")
     config = folder / "config"
-    direct = "nc 127.0.0.1 2222"
-    config.write_text(access.stanza(identity=str(keys / USER), known_hosts=str(known), proxy_command=direct))
+    direct = {"ProxyCommand": "nc 127.0.0.1 2222"}
+    config.write_text(access.stanza(identity=str(keys / USER), known_hosts=str(known), proxy=direct))
     for program in PROGRAMS:
         shim = folder / program
         shim.write_text(f'#!/bin/sh\nexec /usr/bin/{program} -F {config} "$@"\n')

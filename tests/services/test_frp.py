@@ -195,7 +195,6 @@ def client(folder: Path, frps: Frps, authority: Authority, behind: int, change: 
     (folder / "token").write_text(TOKEN)
     (folder / "ca.crt").write_text(tunnel.access.ca)
     config = json.loads(frpc_config(tunnel, frps.server, Admin(free_port(), "p"), folder, behind))
-    del config["proxies"][0]["healthCheck"]  # frpc then asks at once
     change(config)
     (folder / "frpc.json").write_text(json.dumps(config))
     return Process([str(ensure("frpc")["frpc"]), "-c", str(folder / "frpc.json")], folder / "frpc.log")

@@ -59,10 +59,10 @@ transport.tls.keyFile = "{self.folder}/tls.key"
     def greeting(self, host: str) -> bytes:
         """Return the first line that *host* says; nothing where it cannot be reached."""
         with contextlib.suppress(RefusedError, OSError):
-            tunnel, rest = connect(("127.0.0.1", self.connect_port), host, "22")
+            tunnel = connect(("127.0.0.1", self.connect_port), host, "22")
             tunnel.settimeout(5)
             with tunnel, tunnel.makefile("rb") as lines:
-                return rest or lines.readline()
+                return lines.readline()
         return b""
 
 

@@ -1,4 +1,5 @@
 import contextlib
+import shlex
 import shutil
 import socket
 import subprocess
@@ -186,9 +187,31 @@ def test_a_silent_proxy_times_out(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert "did not answer within" in capsys.readouterr().err
 
 
+def test_a_tunnel_that_ends_at_once_is_not_handed_over() -> None:
+    """Who would hand it over still says why nothing came, since ssh could not."""
+    with proxy(answer(OK)) as port:
+        done = run_handing(port)
+    assert (done.returncode, b"closed the connection at once" in done.stderr) == (1, True)
+
+
+def test_handing_over_needs_somebody_who_takes_it() -> None:
+    """Without ssh's word for it beside the flag, one sentence says so."""
+    with proxy(answer(OK + b"SSH-2.0-x\r\n")) as port:
+        done = run_handing(port)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"needs `ProxyUseFdpass yes` beside it" in done.stderr
+
+
+def run_handing(port: int) -> subprocess.CompletedProcess[bytes]:
+    """Run the script as if ssh took its connection; its output is a pipe."""
+    argv = [sys.executable, "-I", SCRIPT, "--hand-over", f"127.0.0.1:{port}", "h", "22"]
+    return subprocess.run(argv, capture_output=True, timeout=20, check=False)
+
+
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
-def test_ssh_itself_takes_it() -> None:
-    """OpenSSH speaks through it: its own banner arrives, and it says what it got."""
+@pytest.mark.parametrize("words", [[], ["--hand-over"]], ids=["copying", "handing over"])
+def test_ssh_itself_takes_it(words: list[str]) -> None:
+    """OpenSSH speaks through it, or by the connection it was given: it says the banner that it got, whole."""
 
     def serve(connection: socket.socket) -> None:
         head(connection)
@@ -196,7 +219,8 @@ def test_ssh_itself_takes_it() -> None:
         assert connection.recv(100).startswith(b"SSH-2.0-OpenSSH")
 
     with proxy(serve) as port:
-        command = f"{sys.executable} {SCRIPT} 127.0.0.1:{port} %h %p"
-        argv = ["ssh", "-F", "none", "-v", "-o", f"ProxyCommand={command}", "-o", "BatchMode=yes", "unit", "true"]
+        command = shlex.join([sys.executable, SCRIPT, *words, f"127.0.0.1:{port}", "%h", "%p"])
+        taken = f"ProxyUseFdpass={'yes' if words else 'no'}"
+        argv = ["ssh", "-F", "none", "-v", "-o", f"ProxyCommand={command}", "-o", taken, "-oBatchMode=yes", "unit"]
         done = subprocess.run(argv, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
     assert b"Remote protocol version 2.0, remote software version test" in done.stderr

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.ssh_client import Access
 from tools.shell import HEARTBEAT_SECONDS, ToolError, say
+from tools.ssh_connect import HAND_OVER
 from tools.stack.engine import REPOSITORY
 from tools.stack.workspace import Workspace, replace
 
@@ -43,10 +44,14 @@ def _access(alias: str, unit: dict[str, Any]) -> Access:
 
 def _stanza(workspace: Workspace, access: Access) -> str:
     """Name files by absolute paths, and our own ProxyCommand: netcat may be missing, and ends later than it should."""
-    proxy = f'"{sys.executable}" "{CONNECT}" {access.connect_host}:{access.connect_port} %h %p'
-    return access.stanza(
-        identity=f'"{workspace.identity}"', known_hosts=f'"{workspace.known_hosts}"', proxy_command=proxy
-    )
+    proxy = through(access.connect_host, access.connect_port)
+    return access.stanza(identity=f'"{workspace.identity}"', known_hosts=f'"{workspace.known_hosts}"', proxy=proxy)
+
+
+def through(host: str, port: int) -> dict[str, str]:
+    """Give the words of ssh_config that lead through the entrance at *host*:*port*, by our own ProxyCommand."""
+    command = f'"{sys.executable}" "{CONNECT}" {HAND_OVER} {host}:{port} %h %p'
+    return {"ProxyCommand": command, "ProxyUseFdpass": "yes"}
 
 
 def ssh(workspace: Workspace, alias: str, *command: str) -> "subprocess.CompletedProcess[str]":
