@@ -91,7 +91,7 @@ test: check ## everything that must hold: lint, types, units, goldens, law, prog
 	@$(VENV)/python -m tools.tests
 
 e2e: init ## the end-to-end tests alone, on rigs of their own
-	@$(VENV)/pytest e2e
+	@$(VENV)/python -m tools.tests e2e
 
 bench: init ## measure what it costs, beside its goals: make bench ONLY="preview login"
 	@$(VENV)/python -m bench $(ONLY:%=--only=%)

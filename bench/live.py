@@ -93,10 +93,11 @@ def _stack_rows(workspace: Workspace, rig: Rig, parts: set[str], rounds: int) ->
     if "second-up" in parts:
         again = [_timed(lambda: local.up(workspace, rig)) for _ in range(rounds)]
         yield _row("second up without changes, seconds", again, NOTHING_GOAL_SECONDS)
-    if "login" in parts:
-        yield from _login_rows(workspace, rig, template, rounds)
-    if "traffic" in parts:
-        yield from _traffic_rows(workspace, rig, template)
+    lean = configs.without_pages(template)  # two processors have to do for all that comes beside it
+    for part in [part for part in ("login", "traffic") if part in parts]:
+        _say_stack(workspace, lean)
+        local.up(workspace, rig)
+        yield from _login_rows(workspace, rig, lean, rounds) if part == "login" else _traffic_rows(workspace, rig, lean)
 
 
 def _login_rows(workspace: Workspace, rig: Rig, template: configs.Config, rounds: int) -> Iterator[Row]:
@@ -126,11 +127,8 @@ def _patiently(holds: Callable[[], bool], what: str) -> None:
 
 
 def _traffic_rows(workspace: Workspace, rig: Rig, template: configs.Config) -> Iterator[Row]:
-    """Add units until there are RESTING, and measure what they cost and give.
-
-    The stack gives up its pages, and the units some of their processor: two of them have to do for all.
-    """
-    _say_stack(workspace, configs.without_pages(configs.grown(template, TENANT, UNIT, RESTING - 1, "200m")))
+    """Add units until there are RESTING, with what processors are left, and measure what they cost and give."""
+    _say_stack(workspace, configs.grown(template, TENANT, UNIT, RESTING - 1, "200m"))
     local.up(workspace, rig)
     client = cluster.connect(str(rig.kubeconfig), f"rig-{rig.name}")
     spaces = [names.PLATFORM_NAMESPACE, TENANT, names.probe_namespace(workspace.stack)]

@@ -1,4 +1,4 @@
-"""One world for the whole run; `E2E_KEEP=1` leaves it standing."""
+"""A rig for each worker, and a stack for each group of modules; `E2E_KEEP=1` leaves them standing."""
 
 import os
 import subprocess
@@ -18,44 +18,45 @@ from tools.stack.engine import REPOSITORY
 from tools.stack.workspace import Workspace
 
 KEEP = "E2E_KEEP"
+NAME = "e2e"
 
-ORDER = (
-    "test_arrival",
-    "test_keys",
-    "test_landing",
-    "test_browser",
-    "test_storage",
-    "test_prepare",
-    "test_proxy",
-    "test_web_ports",
-    "test_unit_life",
-    "test_rotation",
-    "test_two_stacks",
-    "test_main_job",
-    "test_pages",
-    "test_gate",
-    "test_tier",
-    "test_down",
-    "test_probe",
-    "test_stack_doctor",
-    "test_walls",
+GROUPS = (
+    ("test_main_job", "test_pages", "test_gate", "test_tier", "test_down"),
+    ("test_probe", "test_stack_doctor", "test_walls"),
+    ("test_proxy",),
+    ("test_prepare",),
+    ("test_storage",),
+    ("test_rotation",),
+    ("test_two_stacks",),
+    ("test_unit_life",),
+    ("test_browser",),
+    ("test_landing",),
+    ("test_keys",),
+    ("test_web_ports",),
+    ("test_arrival",),
 )
-"""Modules in the order that they run in, since there is one rig at a time: first those that make one of their own, then
-those that share the main job's stack, from its first `up` to its `down`, then those that share the stack of walls."""
+"""Modules that share a stack, in the order that they run in: the main job's from its first `up` to its `down`, that of
+the walls, and one for each of the others. With several workers a group is one worker's; what takes longest begins."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the modules into ORDER; a module that is not in it has no place yet."""
+    """Bring the modules into the order of GROUPS, and each group to one worker; a module in none has no place yet."""
     here = Path(__file__).parent
-    items.sort(key=lambda item: ORDER.index(item.path.stem) if item.path.parent == here else -1)
+    groups = {module: group[0] for group in GROUPS for module in group}
+    order = [*groups]
+    items.sort(key=lambda item: order.index(item.path.stem) if item.path.parent == here else -1)
+    for item in items:
+        if item.path.parent == here:
+            item.add_marker(pytest.mark.xdist_group(groups[item.path.stem]))
 
 
 @contextmanager
-def on_a_fresh_rig(folder: Path, stack: str, name: str = "e2e") -> Iterator[World]:
-    """Give a rig called *name* with nothing of ours on it, and *folder* for a stack of e2e/Pulumi.<stack>.yaml."""
+def on_a_fresh_rig(folder: Path, stack: str) -> Iterator[World]:
+    """Give this worker's rig with nothing of ours on it, and *folder* for a stack of e2e/Pulumi.<stack>.yaml."""
     if os.geteuid() != 0:
         pytest.skip("a rig needs root: run as root to test the main job end to end")
-    rig = Rig(name)
+    rig = Rig("-".join(filter(None, (NAME, os.environ.get("PYTEST_XDIST_WORKER")))))
     rig.down()
     world = World(Workspace(folder, stack, REPOSITORY / "e2e" / f"Pulumi.{stack}.yaml"), rig)
     try:

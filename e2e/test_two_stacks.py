@@ -45,7 +45,7 @@ class Two:
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
     """Give both stacks, up: first the platform's, then the one that needs it."""
     folder = tmp_path_factory.mktemp("two")
-    with on_a_fresh_rig(folder / "hub", "hub", "e2e-two") as hub:
+    with on_a_fresh_rig(folder / "hub", "hub") as hub:
         made(hub)
         guest = beside(hub, "guest")
         try:

@@ -1,13 +1,18 @@
-"""``python -m tools.tests``: run every test in phases, each timed; the first that fails ends the run.
+"""``python -m tools.tests [PHASE...]``: run tests in phases, each timed; the first phase that fails ends the run.
 
 The order is by cost: what fails fast is told first. Root is needed for the end, on a rig; without it that part says so.
 """
 
+import argparse
+import os
 import subprocess
 import sys
 import time
 
 from tools.shell import command, say
+
+RIGS = min(2, os.cpu_count() or 1)
+"""At once, in the end-to-end tests, which wait as much as they work; each needs 1.5 GiB."""
 
 PHASES = {
     "units": ["tests", *(f"--ignore=tests/{name}" for name in ("images", "rig", "services", "tools"))],
@@ -15,16 +20,20 @@ PHASES = {
     "rig": ["tests/rig"],
     "services": ["tests/services"],
     "images": ["tests/images"],
-    "end to end": ["e2e"],
+    "e2e": ["e2e", f"--numprocesses={RIGS}", "--dist=loadgroup", "--no-loadscope-reorder"],
 }
 
 
 def main() -> int:
     """Run the phases; return the exit status of the first that fails, else 0."""
-    for name, arguments in PHASES.items():
+    parser = argparse.ArgumentParser(prog="python -m tools.tests", description=__doc__)
+    parser.add_argument("phases", nargs="*", metavar="PHASE", help=f"run these alone, of {', '.join(PHASES)}")
+    for name in parser.parse_args().phases or PHASES:
+        if name not in PHASES:
+            parser.error(f"there is no phase {name}; there are {', '.join(PHASES)}")
         started = time.monotonic()
         say(f"--- {name}")
-        status = subprocess.run([sys.executable, "-m", "pytest", "-q", *arguments], check=False).returncode
+        status = subprocess.run([sys.executable, "-m", "pytest", "-q", *PHASES[name]], check=False).returncode
         say(f"--- {name}: {'passed' if status == 0 else 'FAILED'} in {time.monotonic() - started:.0f} s")
         if status:
             return status
