@@ -41,6 +41,9 @@ RESOURCES = requirements({"cpu": "100m", "memory": "128Mi"}, {"cpu": "2", "memor
 THREADS = 2
 """As many as CPUs: Envoy would start one for each of the node's."""
 
+FLAGS = ("--concurrency", str(THREADS), "--log-level", "warn", "--file-flush-interval-msec", "1000")
+"""Envoy keeps its access log to itself for 10 s, if not told otherwise: long for who looks, and lost with a crash."""
+
 GRACE_SECONDS = 10
 """Go on whatever is in hand: a busy cluster needs some seconds to send clients elsewhere."""
 
@@ -198,7 +201,7 @@ def _container(proxy: Proxy) -> Manifest:
         "name": "envoy",
         "image": proxy.image,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["-c", f"{CONFIG_DIR}/envoy.json", "--concurrency", str(THREADS), "--log-level", "warn"],
+        "args": ["-c", f"{CONFIG_DIR}/envoy.json", *FLAGS],
         "ports": [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in ports.items()],
         "lifecycle": {"preStop": waited},
         "readinessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": 2},

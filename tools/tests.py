@@ -11,16 +11,16 @@ import time
 
 from tools.shell import command, say
 
-RIGS = min(2, os.cpu_count() or 1)
-"""At once, in the end-to-end tests, which wait as much as they work; each needs 1.5 GiB."""
+WORKERS = f"--numprocesses={min(2, os.cpu_count() or 1)}"
+"""More at once would make what waits for something wait too long; each end-to-end one has a rig of 1.5 GiB."""
 
 PHASES = {
-    "units": ["tests", *(f"--ignore=tests/{name}" for name in ("images", "rig", "services", "tools"))],
+    "units": ["tests", WORKERS, *(f"--ignore=tests/{name}" for name in ("images", "rig", "services", "tools"))],
     "tools": ["tests/tools"],
     "rig": ["tests/rig"],
-    "services": ["tests/services"],
-    "images": ["tests/images"],
-    "e2e": ["e2e", f"--numprocesses={RIGS}", "--dist=loadgroup", "--no-loadscope-reorder"],
+    "services": ["tests/services", WORKERS],
+    "images": ["tests/images", WORKERS],
+    "e2e": ["e2e", WORKERS, "--dist=loadgroup", "--no-loadscope-reorder"],
 }
 
 

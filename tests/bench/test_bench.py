@@ -6,7 +6,7 @@ import yaml
 from bench import configs, live
 from bench.figures import Row, bend, ratios, table
 from policy.law import judge
-from stacks.schema import PLATFORM_IMAGES, PROXY_IMAGES
+from stacks.schema import PLATFORM_IMAGES
 from tests.stack_files import image
 
 
@@ -26,11 +26,11 @@ def test_objects_grow_with_units_alone() -> None:
 
 
 def test_late_units_come_beside_the_local_stack() -> None:
-    """A login is measured on the stack that `make up` makes, unchanged but for the units that come."""
-    template = yaml.safe_load(live.SOURCE.read_text())["config"]
+    """A login is measured on the stack that `make up` makes, without its pages and with the units that come."""
+    template = configs.without_pages(yaml.safe_load(live.SOURCE.read_text())["config"])
     grown = configs.grown(template, live.TENANT, live.UNIT, 2)
     tenant = grown["gpu-runtime:tenants"][live.TENANT]
-    catalogue = {name: image(name) for name in (*PLATFORM_IMAGES, *PROXY_IMAGES, "dufs", "python")}
+    catalogue = {name: image(name) for name in (*PLATFORM_IMAGES, "python")}
     for unit in tenant["units"].values():
         unit["ssh"]["authorizedKeys"] = [configs.KEY]
     cluster = {"context": "rig-bench", "apiServerCidrs": ["10.245.0.1/32"]}

@@ -136,7 +136,7 @@ class Proxy:
         config = self.folder / "envoy.json"
         config.write_text(json.dumps(bootstrap(HOST, self.limits, 512 << 20, self.places, self._oidc())))
         argv = [str(self.envoy), "-c", str(config), "--disable-hot-restart", "--concurrency", "1"]
-        self.process = Process([*argv, "--log-level", "warn"], self.folder / "log")
+        self.process = Process([*argv, "--log-level", "warn", "--file-flush-interval-msec", "50"], self.folder / "log")
         wait_for(self.ready, "the proxy is ready")
 
     def _oidc(self) -> Oidc | None:
