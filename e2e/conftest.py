@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from e2e.world import World
 from tools import toolchain
@@ -39,16 +40,20 @@ GROUPS = (
 the walls, and one for each of the others. With several workers a group is one worker's; what takes longest begins."""
 
 
-@pytest.hookimpl(tryfirst=True)
+GROUP = {module: group[0] for group in GROUPS for module in group}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the modules into the order of GROUPS, and each group to one worker; a module in none has no place yet."""
-    here = Path(__file__).parent
-    groups = {module: group[0] for group in GROUPS for module in group}
-    order = [*groups]
+    """Bring the modules into the order of GROUPS; a module in none has no place yet."""
+    here, order = Path(__file__).parent, [*GROUP]
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.parent == here else -1)
-    for item in items:
-        if item.path.parent == here:
-            item.add_marker(pytest.mark.xdist_group(groups[item.path.stem]))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker, where there are several, a whole group at a time."""
+    lanes = LoadScopeScheduling(config, log)
+    lanes._split_scope = lambda nodeid: GROUP[Path(nodeid.partition("::")[0]).stem]
+    return lanes
 
 
 @contextmanager

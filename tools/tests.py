@@ -20,7 +20,7 @@ PHASES = {
     "rig": ["tests/rig"],
     "services": ["tests/services", WORKERS],
     "images": ["tests/images", WORKERS],
-    "e2e": ["e2e", "-vv", WORKERS, "--dist=loadgroup", "--no-loadscope-reorder"],  # told one by one: they are long
+    "e2e": ["e2e", "-vv", WORKERS, "--no-loadscope-reorder"],  # told one by one: they are long
 }
 
 
