@@ -24,6 +24,9 @@ SDS_FILE = "/config/sds.json"
 ADMIN_SOCKET = "/run/envoy/admin.sock"
 """Envoy's administration may stop it and read its memory, so that it is no port at all."""
 
+SOCKET = "websocket"
+"""The one upgrade that is passed on; every other request for one is an ordinary request."""
+
 CERTIFICATE = "proxy"
 """Name of the certificate in the file of secrets."""
 
@@ -123,9 +126,10 @@ def _https(host: str, limits: ProxyLimitsSpec, at: Places, oidc: Oidc | None) ->
             names.PROXY,
             rds={"route_config_name": ROUTE_CONFIG, "config_source": watched(at.routes, ROUTES_FILE)},
             http_filters=http_filters(host, limits, oidc),
-            upgrade_configs=[{"upgrade_type": "websocket"}],
+            upgrade_configs=[{"upgrade_type": SOCKET}],
             local_reply_config=local_replies(issuer=oidc is not None),
             access_log=access_log(),
+            http_protocol_options={"ignore_http_11_upgrade": [_matches(regex) for regex in _unlike(SOCKET)]},
             http2_protocol_options=_http2(),
             strip_trailing_host_dot=True,
             **_strict(),
@@ -154,6 +158,21 @@ def _strict() -> Config:
         "stream_idle_timeout": f"{IDLE_SECONDS}s",
         "server_name": names.PROJECT,
     }
+
+
+def _unlike(word: str) -> list[str]:
+    """Give expressions of which one matches whatever is not *word*, in any case: RE2 cannot say "not".
+
+    Envoy answers an upgrade that it does not know before any filter has asked for a password, and differently where the
+    host has a route. What it ignores is an ordinary request.
+    """
+    size = len(word)
+    others = (f"(?is).{{{place}}}[^{letter}].{{{size - place - 1}}}" for place, letter in enumerate(word))
+    return [f"(?s).{{0,{size - 1}}}", f"(?s).{{{size + 1},}}", *others]
+
+
+def _matches(regex: str) -> Config:
+    return {"safe_regex": {"regex": regex}}
 
 
 def _http2() -> Config:

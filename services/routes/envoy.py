@@ -161,6 +161,7 @@ HTML = "text/html; charset=utf-8"
 def _files(namespace: str, storage: Storage) -> Iterator[Json]:
     """Lead to a storage's browser: whole segments of its path, methods that it needs, uploads that may fit."""
     path, cluster = storage_path(storage.name, namespace), storage_cluster(namespace, storage)
+    yield _answer({"prefix": "/", "headers": [{"name": "upgrade", "present_match": True}]}, 403, "")
     yield {"match": {"path": "/"}, "redirect": {"path_redirect": f"{path}/", "response_code": "FOUND"}}
     if storage.upload is not None:
         yield from _refused_uploads(path, storage.upload)
@@ -168,7 +169,7 @@ def _files(namespace: str, storage: Storage) -> Iterator[Json]:
     methods = READS if storage.upload is None else f"{READS}|{WRITES}"
     yield {
         "match": {"path_separated_prefix": path, "headers": [_method(methods)]},
-        "route": {"cluster": cluster, "timeout": "0s", "upgrade_configs": [_socket(enabled=False)]},
+        "route": {"cluster": cluster, "timeout": "0s"},
     }
     allow = _header("allow", methods.replace("|", ", "))
     yield _answer({"path_separated_prefix": path}, 405, "", [allow])
@@ -191,12 +192,8 @@ def _beside_the_end() -> Json:
 
 def _web(namespace: str, port: Port) -> Json:
     """Lead to a unit's port: every path and method, WebSockets too."""
-    route = {"cluster": port_cluster(namespace, port), "timeout": "0s", "upgrade_configs": [_socket(enabled=True)]}
+    route = {"cluster": port_cluster(namespace, port), "timeout": "0s"}
     return {"match": {"prefix": "/"}, "route": route}
-
-
-def _socket(*, enabled: bool) -> Json:
-    return {"upgrade_type": "websocket", "enabled": enabled}
 
 
 def _method(methods: str) -> Json:

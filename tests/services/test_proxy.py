@@ -127,14 +127,16 @@ def test_nothing_is_told_without_a_password(asked: Proxy, headers: dict[str, str
     assert asked.ask(path, headers=headers).status == 401
 
 
-def test_not_yours_is_not_there(asked: Proxy) -> None:
-    """A host that exists and one that does not answer a stranger, and a neighbour, in the same words and headers."""
-    answers = [
-        asked.ask("/", STORAGE, headers=basic(password="wrong")),
-        asked.ask("/", STORAGE, headers={}),
-        asked.ask("/", f"secret--lab-b.{HOST}"),
-        asked.ask("/", f"secret--lab-b.{HOST}", headers={}),
-    ]
+@pytest.mark.parametrize("upgrade", ["", "websocket", "WebSocket", "foo", "websockeX", "h2c", "foo, websocket"])
+def test_not_yours_is_not_there(asked: Proxy, upgrade: str) -> None:
+    """A host that exists and one that does not answer a stranger, and a neighbour, in the same words and headers.
+
+    Envoy itself would refuse an upgrade before the password is asked for, and by what the route of a host says.
+    """
+    more = {"Connection": "Upgrade", "Upgrade": upgrade} if upgrade else {}
+    told: tuple[dict[str, str], ...] = (basic(password="wrong"), basic(user="lab-b"), {})
+    hosts = (STORAGE, f"secret--lab-b.{HOST}")
+    answers = [asked.ask("/", host, headers={**more, **who}) for host in hosts for who in told]
     seen = {(answer.status, answer.body, _without_date(answer)) for answer in answers}
 
     assert len(seen) == 1

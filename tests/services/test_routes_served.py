@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,52 @@ def waits(proxy: Proxy, status: int, path: str, host: str, headers: dict[str, st
     """Wait until *host* answers so."""
     what = f"{host}{path} answers {status}"
     wait_for(lambda: proxy.status(path, host, headers=headers or ALICE) == status, what, PATIENCE)
+
+
+UPGRADES = ("", "websocket", "WebSocket", "foo", "websockets", "webs0cket", "h2c", "foo, websocket")
+
+
+def upgrading(to: str) -> dict[str, str]:
+    """Give the headers of a request that asks for another protocol."""
+    return {"Connection": "Upgrade", "Upgrade": to} if to else {}
+
+
+ALIKE = {
+    "a storage": (DATA, f"other--lab-a.{HOST}", f"data--lab-b.{HOST}"),
+    "a port": (LAB, f"lab--other--lab-a.{HOST}", f"lab--trainer--lab-b.{HOST}"),
+    "an index": (INDEX, f"lab-b.{HOST}"),
+}
+"""Hosts of one form: the first exists, the others do not."""
+
+
+@pytest.mark.parametrize("hosts", ALIKE.values(), ids=ALIKE.keys())
+def test_whatever_protocol_is_asked_for_strangers_learn_nothing(
+    beside: tuple[Proxy, Running], hosts: tuple[str, ...]
+) -> None:
+    """What exists, what does not, and whose it is: one answer, after the password was asked for."""
+    proxy, _ = beside
+    waits(proxy, 200, f"{ROOT}/", DATA)
+    for path, upgrade in product(("/", f"{ROOT}/"), UPGRADES):
+        said = [
+            proxy.ask(path, host, headers={**who, **upgrading(upgrade)})
+            for host, who in product(hosts, ({}, basic("bob", PASSWORD), basic("alice", "wrong")))
+        ]
+        seen = {
+            (one.status, one.body, str(sorted((n, v) for n, v in one.headers.items() if n != "date"))) for one in said
+        }
+        assert [(status, body) for status, body, _ in seen] == [(401, b"401 sign in\n")], upgrade
+
+
+def test_a_protocol_that_is_not_passed_on_is_ignored(beside: tuple[Proxy, Running]) -> None:
+    """Such a request is an ordinary one. No WebSocket leads to files, whose server would read on behind its head."""
+    proxy, _ = beside
+    waits(proxy, 200, f"{ROOT}/", DATA)
+
+    for upgrade in set(UPGRADES) - {"websocket", "WebSocket", "foo, websocket"}:
+        assert proxy.status(f"{ROOT}/", DATA, headers={**ALICE, **upgrading(upgrade)}) == 200
+    for path in ("/", f"{ROOT}/", f"{ROOT}/x"):
+        assert proxy.status(path, DATA, headers={**ALICE, **upgrading("websocket")}) == 403
+    assert proxy.status("/", INDEX, headers={**ALICE, **upgrading("websocket")}) == 200
 
 
 def test_what_the_cluster_has_is_served(beside: tuple[Proxy, Running]) -> None:
