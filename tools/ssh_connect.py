@@ -18,6 +18,9 @@ import threading
 CONNECT_SECONDS = 10.0
 """To reach the proxy and to get its answer."""
 
+GREETING_SECONDS = 15.0
+"""For sshd's first word before the connection is handed over: ssh minds no time of its own while it waits for us."""
+
 LINGER_SECONDS = 2.0
 """For the unit's last bytes once our input has ended."""
 
@@ -45,7 +48,7 @@ def address(text: str) -> tuple[str, int]:
 
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit():
+    if not colon or not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
         raise RefusedError(f"{text!r} is not PROXYHOST:PORT (an IPv6 address goes in brackets: [::1]:1337)")
     return host.strip("[]"), int(port)
 
@@ -71,6 +74,8 @@ def connect(proxy: tuple[str, int], host: str, port: str) -> socket.socket:
         raise RefusedError(f"{where} did not answer within {CONNECT_SECONDS:.0f} s") from None
     except UnicodeEncodeError:
         raise RefusedError(f"{host!r} is not a host name") from None
+    except UnicodeError:
+        raise RefusedError(f"{proxy[0]!r} is not a host name") from None
     except OSError as error:
         raise RefusedError(f"cannot reach {where}: {error.strerror or error}") from None
     tunnel.settimeout(None)
@@ -112,11 +117,18 @@ def hand_over(tunnel: socket.socket) -> int:
     """Give *tunnel* to ssh, which asked by ProxyUseFdpass; return 0, or 1 where the unit ended before its first byte.
 
     Raises:
-        RefusedError: our output is not the socket on which ssh waits for it.
+        RefusedError: sshd does not greet, or our output is not the socket on which ssh waits for it.
 
     """
-    if not tunnel.recv(1, socket.MSG_PEEK):
+    tunnel.settimeout(GREETING_SECONDS)
+    try:
+        if not tunnel.recv(1, socket.MSG_PEEK):
+            return 1
+    except socket.timeout:  # noqa: UP041 - see connect
+        raise RefusedError(f"its sshd did not greet within {GREETING_SECONDS:.0f} s; try again") from None
+    except OSError:
         return 1
+    tunnel.settimeout(None)
     try:
         with socket.socket(fileno=os.dup(1)) as ssh:
             ssh.sendmsg([b"\0"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [tunnel.fileno()]))])
@@ -176,8 +188,8 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(USAGE)
         return 2
     try:
-        tunnel = connect(address(proxy), *target)
-        code = hand_over(tunnel) if handed else copy(tunnel)
+        with connect(address(proxy), *target) as tunnel:
+            code = hand_over(tunnel) if handed else copy(tunnel)
     except RefusedError as refused:
         sys.stderr.write(f"ssh_connect: {refused}\n")
         return 1

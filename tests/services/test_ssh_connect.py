@@ -155,7 +155,14 @@ def test_a_refusal_says_why(data: bytes, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("nowhere", "is not PROXYHOST:PORT"), ("a:b", "is not PROXYHOST:PORT"), ("no.invalid:1", "has no address")],
+    [
+        ("nowhere", "is not PROXYHOST:PORT"),
+        ("a:b", "is not PROXYHOST:PORT"),
+        ("a:²", "is not PROXYHOST:PORT"),
+        ("a:65536", "is not PROXYHOST:PORT"),
+        (f"{'x' * 64}:1", "is not a host name"),
+        ("no.invalid:1", "has no address"),
+    ],
 )
 def test_a_wrong_proxy_is_named(target: str, message: str) -> None:
     """A proxy that cannot be is refused by name."""
@@ -200,6 +207,26 @@ def test_handing_over_needs_somebody_who_takes_it() -> None:
         done = run_handing(port)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"needs `ProxyUseFdpass yes` beside it" in done.stderr
+
+
+def test_a_silent_sshd_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While it waits for the connection ssh minds no time of its own: who hands over does."""
+    from tools import ssh_connect  # noqa: PLC0415 - only here it is a module
+
+    monkeypatch.setattr(ssh_connect, "GREETING_SECONDS", 0.2)
+    leave = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        head(connection)
+        connection.sendall(OK)
+        leave.wait(10)
+
+    with proxy(serve) as port:
+        assert ssh_connect.main(["--hand-over", f"127.0.0.1:{port}", "h", "22"]) == 1
+    leave.set()
+    assert "its sshd did not greet within" in capsys.readouterr().err
 
 
 def run_handing(port: int) -> subprocess.CompletedProcess[bytes]:
