@@ -27,9 +27,6 @@ READS = "GET|HEAD|OPTIONS|PROPFIND"
 WRITES = "PUT|PATCH|MKCOL"
 """Methods that make files and folders; none that moves or removes one."""
 
-LARGEST = 2**63 - 1
-"""The largest length that a request can say."""
-
 CONNECT_SECONDS = "5s"
 """For a pod to take a connection: it runs, or nobody would send anything to it."""
 
@@ -178,9 +175,10 @@ def _files(namespace: str, storage: Storage) -> Iterator[Json]:
 
 def _refused_uploads(path: str, limit: int) -> Iterator[Json]:
     """Refuse what is larger than *limit* before a byte of it is read, and what does not say how large it is."""
-    beyond = {"name": "content-length", "range_match": {"start": str(limit + 1), "end": str(LARGEST)}}
-    unsaid = {"name": "content-length", "present_match": False}
-    yield _answer({"path_separated_prefix": path, "headers": [_method(WRITES), beyond]}, 413, "")
+    said, unsaid = ({"name": "content-length", "present_match": present} for present in (True, False))
+    within = {"name": "content-length", "range_match": {"start": "0", "end": str(limit + 1)}}
+    beyond = [said, {**within, "invert_match": True}]
+    yield _answer({"path_separated_prefix": path, "headers": [_method(WRITES), *beyond]}, 413, "")
     yield _answer({"path_separated_prefix": path, "headers": [_method("PUT|PATCH"), unsaid]}, 411, "")
 
 
