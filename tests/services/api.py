@@ -105,6 +105,11 @@ class Store:
                 self.changed.wait(BOOKMARK_SECONDS)
 
 
+def _written(said: Json) -> bytes:
+    """Write it as the real one does: what is not ASCII as UTF-8."""
+    return json.dumps(said, ensure_ascii=False).encode()
+
+
 def _version(change: tuple[int, str, str, Json]) -> int:
     return change[0]
 
@@ -144,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
             return {"metadata": {"resourceVersion": str(store.version), **more}, "items": found[begin:end]}
 
     def _answer(self, status: HTTPStatus, body: Json) -> None:
-        text = json.dumps(body).encode()
+        text = _written(body)
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -155,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for event in events:
-            line = json.dumps(event).encode() + b"\n"
+            line = _written(event) + b"\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
 
