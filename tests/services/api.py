@@ -139,14 +139,16 @@ class _Handler(BaseHTTPRequestHandler):
         elif "watch" in asked:
             self._watch(store.watched(url.path, asked["labelSelector"], int(asked["resourceVersion"])))
         else:
-            self._answer(HTTPStatus.OK, self._page(store, url.path, asked))
+            self._answer(*self._page(store, url.path, asked))
 
-    def _page(self, store: Store, path: str, asked: dict[str, str]) -> Json:
+    def _page(self, store: Store, path: str, asked: dict[str, str]) -> tuple[HTTPStatus, Json]:
         with store.changed:
-            found, begin = store.listed(path, asked["labelSelector"]), int(asked.get("continue", 0))
-            end = begin + int(asked["limit"])
-            more = {"continue": str(end)} if end < len(found) else {}
-            return {"metadata": {"resourceVersion": str(store.version), **more}, "items": found[begin:end]}
+            version, begin = map(int, asked.get("continue", f"{store.version}:0").split(":"))
+            if version < store.compacted:
+                return HTTPStatus.GONE, {"kind": "Status", "code": 410}
+            found, end = store.listed(path, asked["labelSelector"]), begin + int(asked["limit"])
+            more = {"continue": f"{version}:{end}"} if end < len(found) else {}
+            return HTTPStatus.OK, {"metadata": {"resourceVersion": str(version), **more}, "items": found[begin:end]}
 
     def _answer(self, status: HTTPStatus, body: Json) -> None:
         text = _written(body)
