@@ -30,7 +30,7 @@ BROWSER_PORT = "http"
 OURS = f"app.kubernetes.io/part-of={PROJECT}"
 
 NAMESPACES = Kind("/api/v1/namespaces", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}")
-SERVICES = Kind("/api/v1/services", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}", whole=True)
+SERVICES = Kind("/api/v1/services", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}")
 SLICES = Kind("/apis/discovery.k8s.io/v1/endpointslices", SERVICES.selector, whole=True)
 SECRETS = Kind(f"/api/v1/namespaces/{ACCESS_NAMESPACE}/secrets", f"{OURS},{OWNER_LABEL},{TENANT_LABEL}", whole=True)
 
@@ -48,6 +48,9 @@ MOST_PORTS = 64
 
 LONGEST_SIZE, LONGEST_MOUNTS = 32, 16 * 1024
 """Characters of what an index page shows: more than any quantity, or any unit's mounts, as the program says them."""
+
+LONGEST_WEB = MOST_PORTS * 64
+"""Characters of a unit's list of web ports: more than so many names, each a part of a host's label, and commas."""
 
 MOST_USERS = 100
 """As a stack file may name them; a Secret with more is worth nothing."""
@@ -77,8 +80,13 @@ class Unit(NamedTuple):
     name: str
     web: tuple[str, ...]
     """Names of the ports that the proxy leads to."""
-    mounts: tuple[tuple[str, str], ...]
-    """Storage and path, for who comes by SSH; none where nobody can."""
+    said_mounts: str
+    """The annotation, unread: many pairs would take twenty times as much, of Services in anybody's namespaces, too."""
+
+    @property
+    def mounts(self) -> tuple[tuple[str, str], ...]:
+        """Give storage and path of each, for who comes by SSH; none where nobody can."""
+        return _mounts(self.said_mounts)
 
 
 class Address(NamedTuple):
@@ -122,8 +130,9 @@ def read_service(thing: Mapping[str, Any]) -> Browser | Unit | None:
         size = said.get(SIZE_ANNOTATION, "")
         return Browser(holder, name, size if len(size) <= LONGEST_SIZE else "", _bytes(said.get(UPLOAD_ANNOTATION, "")))
     if component == "unit":
-        mounts = _mounts(said.get(MOUNTS_ANNOTATION, "{}")) if HOST_ANNOTATION in said else ()
-        return Unit(holder, name, _ports(said.get(WEB_ANNOTATION, "")), mounts)
+        mounts = said.get(MOUNTS_ANNOTATION, "") if HOST_ANNOTATION in said else ""
+        kept = mounts if len(mounts) <= LONGEST_MOUNTS else ""
+        return Unit(holder, name, _ports(said.get(WEB_ANNOTATION, "")), kept)
     return None
 
 
@@ -188,13 +197,13 @@ def _bytes(text: str) -> int | None:
 
 
 def _ports(text: str) -> tuple[str, ...]:
+    if len(text) > LONGEST_WEB:
+        return ()
     found = tuple(filter(_is_name, text.split(",")))
     return found if len(found) <= MOST_PORTS else ()
 
 
 def _mounts(text: str) -> tuple[tuple[str, str], ...]:
-    if len(text) > LONGEST_MOUNTS:
-        return ()
     try:
         found = tuple(sorted(words(json.loads(text)).items()))
     except (ValueError, RecursionError):

@@ -15,11 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-PAGE = 500
-"""Objects in one answer to a list: some 2 MiB while it is read, however many there are."""
+PAGE = 100
+"""Objects asked for at once in a list: some hundred KiB, where nobody wrote large ones."""
 
-LONGEST_ANSWER = 32 * 2**20
-"""Bytes of one page, and of one line of a watch: more is no answer to what was asked."""
+LONGEST_PAGE = 2 * 2**20
+"""Bytes of a page of several objects; a longer one is not read to its end, and fewer are asked for.
+
+Python takes some ten times as much while it reads, and anybody who may write in one namespace may write such objects.
+"""
+
+LONGEST_OBJECT = 32 * 2**20
+"""Bytes of an object alone, as of one line of a watch. None is longer: the API server takes no more than 3 MiB of
+one, and writes a character with six at most."""
 
 ANSWER_SECONDS = 15.0
 """For an answer to begin, and for its next bytes."""
@@ -62,21 +69,31 @@ class ApiServer:
     ca: Path
     token: Path
 
-    def pages(self, kind: Kind) -> Iterator[tuple[list[Json], str]]:
+    def pages(self, kind: Kind) -> Iterator[tuple[Iterator[Json], str]]:
         """Yield the objects of *kind* page by page, each with the version of the whole list.
+
+        Large objects come in smaller pages. Who takes all objects of a page before the next holds one page at a time.
 
         Raises AwayError or GoneError.
         """
-        token = ""
+        token, limit = "", PAGE
         while True:
-            asked = {"labelSelector": kind.selector, "limit": str(PAGE), **({"continue": token} if token else {})}
-            with closing(self._open(kind, asked, "List", ANSWER_SECONDS)) as answer:
-                page = _json(answer.read(LONGEST_ANSWER + 1))
-            meta = _object(page.get("metadata"))
-            yield [_object(item) for item in page.get("items") or ()], str(meta.get("resourceVersion"))
-            token = str(meta.get("continue") or "")
-            if not token:
+            page = self._page(kind, token, limit)
+            if page is None:
+                limit //= 2
+                continue
+            yield page.things, page.version
+            if not page.token:
                 return
+            # the token says from where on and of which version; how many is each request's own affair
+            token, limit = page.token, _next_limit(limit, page.size)
+
+    def _page(self, kind: Kind, token: str, limit: int) -> "_Page | None":
+        """Ask for at most *limit* objects from *token* on; None: they are too large to be read together."""
+        asked = {"labelSelector": kind.selector, "limit": str(limit), **({"continue": token} if token else {})}
+        with closing(self._open(kind, asked, "List", ANSWER_SECONDS)) as answer:
+            text = answer.read((LONGEST_PAGE if limit > 1 else LONGEST_OBJECT) + 1)
+        return None if limit > 1 and len(text) > LONGEST_PAGE else _page(text)
 
     def events(self, kind: Kind, version: str) -> Iterator[tuple[str, Json, str]]:
         """Yield type, object and version of each change of *kind* since *version*, until the API server ends the watch.
@@ -86,7 +103,7 @@ class ApiServer:
         asked = {"labelSelector": kind.selector, "resourceVersion": version, "watch": "1"}
         asked |= {"allowWatchBookmarks": "true", "timeoutSeconds": str(WATCH_SECONDS)}
         with closing(self._open(kind, asked, "", WATCH_SECONDS + ANSWER_SECONDS)) as answer:
-            while line := answer.readline(LONGEST_ANSWER + 1):
+            while line := answer.readline(LONGEST_OBJECT + 1):
                 event = _json(line)
                 changed = _object(event.get("object"))
                 if event.get("type") == "ERROR":
@@ -116,6 +133,30 @@ class ApiServer:
         return answer
 
 
+class _Page(NamedTuple):
+    """A part of a list."""
+
+    things: Iterator[Json]
+    """Its objects, which it holds until they have been taken: a list would stay while the next page is read."""
+    version: str
+    token: str
+    """Where the next page begins; empty: there is none."""
+    size: int
+    """In bytes, as it came."""
+
+
+def _page(text: bytes) -> _Page:
+    page = _json(text)
+    meta = _object(page.get("metadata"))
+    things = map(_object, page.get("items") or ())
+    return _Page(things, str(meta.get("resourceVersion")), str(meta.get("continue") or ""), len(text))
+
+
+def _next_limit(limit: int, size: int) -> int:
+    """Ask for twice as many as *limit*, which took *size* bytes, where so many would fit: large ones are rarely all."""
+    return min(2 * limit, PAGE) if 2 * size <= LONGEST_PAGE else limit
+
+
 def _keep_alive(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEEPALIVE.items():
@@ -127,8 +168,8 @@ def _error(code: object, said: object) -> AwayError | GoneError:
 
 
 def _json(text: bytes) -> Json:
-    if len(text) > LONGEST_ANSWER:
-        raise AwayError(f"it answers more than {LONGEST_ANSWER} bytes at once")
+    if len(text) > LONGEST_OBJECT:
+        raise AwayError(f"it answers more than {LONGEST_OBJECT} bytes at once")
     return _object(json.loads(text))
 
 

@@ -105,6 +105,11 @@ class Store:
                 self.changed.wait(BOOKMARK_SECONDS)
 
 
+def _written(said: Json) -> bytes:
+    """Write it as the real one does: what is not ASCII as UTF-8."""
+    return json.dumps(said, ensure_ascii=False).encode()
+
+
 def _version(change: tuple[int, str, str, Json]) -> int:
     return change[0]
 
@@ -134,17 +139,19 @@ class _Handler(BaseHTTPRequestHandler):
         elif "watch" in asked:
             self._watch(store.watched(url.path, asked["labelSelector"], int(asked["resourceVersion"])))
         else:
-            self._answer(HTTPStatus.OK, self._page(store, url.path, asked))
+            self._answer(*self._page(store, url.path, asked))
 
-    def _page(self, store: Store, path: str, asked: dict[str, str]) -> Json:
+    def _page(self, store: Store, path: str, asked: dict[str, str]) -> tuple[HTTPStatus, Json]:
         with store.changed:
-            found, begin = store.listed(path, asked["labelSelector"]), int(asked.get("continue", 0))
-            end = begin + int(asked["limit"])
-            more = {"continue": str(end)} if end < len(found) else {}
-            return {"metadata": {"resourceVersion": str(store.version), **more}, "items": found[begin:end]}
+            version, begin = map(int, asked.get("continue", f"{store.version}:0").split(":"))
+            if version < store.compacted:
+                return HTTPStatus.GONE, {"kind": "Status", "code": 410}
+            found, end = store.listed(path, asked["labelSelector"]), begin + int(asked["limit"])
+            more = {"continue": f"{version}:{end}"} if end < len(found) else {}
+            return HTTPStatus.OK, {"metadata": {"resourceVersion": str(version), **more}, "items": found[begin:end]}
 
     def _answer(self, status: HTTPStatus, body: Json) -> None:
-        text = json.dumps(body).encode()
+        text = _written(body)
         self.send_response(status)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -155,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for event in events:
-            line = json.dumps(event).encode() + b"\n"
+            line = _written(event) + b"\n"
             self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.write(b"0\r\n\r\n")
 

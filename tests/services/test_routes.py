@@ -215,6 +215,8 @@ def test_an_annotation_has_an_end() -> None:
         mounts = json.dumps({"data": ""}).replace('""', f'"{"x" * (things.LONGEST_MOUNTS + more - 12)}"')
         long = [unit("trainer", "lab-a", "", mounts), browser("data", "lab-a", "9" * (things.LONGEST_SIZE + more))]
         index = json.dumps(hosts_of(a_view(services=long))["lab-a.files.test"])
+        port = unit("trainer", "lab-a", "p".ljust(things.LONGEST_WEB + more, ","))
+        assert len(hosts_of(a_view(services=[port]))) == (2 if more else 3)
         assert ("xxxx" in index, "9999" in index) == (not more, not more)
 
 
