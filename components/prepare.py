@@ -9,7 +9,7 @@ from components.kube import metadata
 from components.model import Manifest, Resources
 from components.prepare_spec import HttpPrepare, ImagePrepare, Prepare, StoragePrepare
 from components.storage_placement import ANYWHERE, PodPlacement, node_of
-from components.storage_spec import Source, Storage
+from components.storage_spec import Storage
 from policy.baseline import POD_DEFAULTS, container_security, pod_security
 
 WORKSPACE = "/workspace"
@@ -91,11 +91,15 @@ def _source_volume(storage: Storage) -> list[Manifest]:
 def _placed(storage: Storage) -> Manifest:
     """Place the pod like the storage, and where one node alone can mount a volume, on that.
 
-    Who has its own volume is there only where the Job was deleted by hand, or where none was before.
+    Who has its own volume is there only where the Job was deleted by hand, or where none was before. The source's is
+    asked for: elsewhere the pod could not start.
     """
     source = storage.source.placement if storage.source else ANYWHERE
     own = _holder(storage.name, storage.placement, shown=storage.shown)
-    needed = _needed(storage, storage.source) if storage.source else []
+    needed = _holder(storage.source.name, source, shown=storage.source.shown) if storage.source else []
+    if source.beside in storage.running:
+        # without a pod that unit waits for this very copy, and with one it has the source until the copy is there
+        own, needed = [*own, *(one for one in needed if one not in own)], []
     wanted = [{"weight": 100, "podAffinityTerm": one} for one in own]
     terms = {
         "requiredDuringSchedulingIgnoredDuringExecution": needed,
@@ -105,12 +109,6 @@ def _placed(storage: Storage) -> Manifest:
     more = tuple(one for one in source.tolerations if one not in storage.placement.tolerations)
     placed = replace(storage.placement, tolerations=(*storage.placement.tolerations, *more)).manifest
     return {**placed, **({"affinity": {"podAffinity": said}} if said else {})}
-
-
-def _needed(storage: Storage, source: Source) -> list[Manifest]:
-    """Name the node of who has the source's volume, unless that waits for this very copy."""
-    waits = source.placement.beside in storage.running
-    return [] if waits else _holder(source.name, source.placement, shown=source.shown)
 
 
 def _holder(name: str, placement: PodPlacement, *, shown: bool) -> list[Manifest]:

@@ -30,6 +30,8 @@ from components.survey import listed_everywhere
 
 NOT_FOUND = 404
 
+BEFORE = "an `up` before this one"
+
 POLL_SECONDS = 1.0
 
 Place = tuple[str, str]
@@ -61,14 +63,17 @@ def refusal(storage: Storage, users: Iterable[Mounter]) -> str | None:
 
     Units at rest are told to end before it comes, and who is about to end is waited for.
     """
-    minding = [one for one in users if not one.ends(storage) and not one.shows(storage)]
+    minding = [one for one in users if not one.ends(storage) and not one.only_shows(storage)]
     if not minding:
         return None
-    running = [one for one in minding if one.stays(storage)]
-    texts, others = ([one.text for one in ones] for ones in (minding, (one for one in minding if one not in running)))
-    advice = [*_stop([one.text.removeprefix("unit ") for one in running]), *_let_end(others)]
+    browsers = [one for one in minding if one.is_browser(storage)]
+    running = [one for one in minding if one.stays(storage) and one not in browsers]
+    others = [one.text for one in minding if one not in running and one not in browsers]
+    units = [one.text.removeprefix("unit ") for one in running]
+    advice = [*_stop(units), *_let_end(others), *(f"take `upload` from {one.text} in {BEFORE}" for one in browsers)]
     return (
-        f"storage {storage.alias} would be filled anew over its data, and {', '.join(texts)} may use that: "
+        f"storage {storage.alias} would be filled anew over its data, "
+        f"and {', '.join(one.text for one in minding)} may use that: "
         f"{', '.join(advice)}, or take the change of `prepare` back."
     )
 
@@ -81,7 +86,7 @@ def _stop(units: list[str]) -> Iterator[str]:
 
 def _let_end(others: list[str]) -> Iterator[str]:
     if others:
-        yield f"let {', '.join(others)} end first (an `up` before this one removes what the stack file no longer has)"
+        yield f"let {', '.join(others)} end first ({BEFORE} removes what the stack file no longer has)"
 
 
 def _brings(old: Manifest, new: Manifest) -> bool:
@@ -125,13 +130,15 @@ class Refill:
     def _users(self, storage: Storage, *, made: bool) -> list[Mounter]:
         """Name who has the volume: nobody who minds where its claim is *made*, and there with the same content.
 
-        Where nobody may ask, those who run as the stack file says, if the claim was there.
+        Nor does a browser that leaves first. Where nobody may ask, those who run as the stack file says, if the claim
+        was there.
         """
         if self.connect is None:
             return [] if made else [Mounter(f"unit {u}.{storage.tenant}", "unit", u) for u in storage.running]
         with cluster.ONE_AT_A_TIME, cluster.answered(), self.connect() as client:
             adopted = made and _said_of(client, storage) == storage.job
-            return [] if adopted else mounters(client, storage)
+            users = [] if adopted else mounters(client, storage)
+            return [one for one in users if not (one.is_browser(storage) and _leaves(client, storage))]
 
     def clearing(self, storage: Storage) -> pulumi.ResourceHookBinding | None:
         """Give the hook for ``before_create`` of a storage's Job; none where nobody may ask."""
@@ -161,6 +168,11 @@ def _said_of(client: Client, storage: Storage) -> str | None:
     return _content(live.to_dict())
 
 
+def _leaves(client: Client, storage: Storage) -> bool:
+    """Say whether the engine takes the browser away before the new Job: with the old one, if it knows both."""
+    return storage.spec.browser is not None and any(_jobs(client, storage))
+
+
 async def _clear(connect: Callable[[], Client], storage: Storage) -> None:
     """Wait until nobody else uses the volume. Raises RuntimeError when that takes longer than filling it may."""
     timeout = storage.spec.prepare.timeout_seconds if storage.spec.prepare else 0
@@ -181,7 +193,9 @@ def in_the_way(client: Client, storage: Storage) -> str | None:
 
     Raises RuntimeError for who would not end.
     """
-    for meta in _left_behind(client, storage):
+    # the engine, about to make a Job, knows of none; nothing can change one, and two would write beside each other.
+    # What one has done, its successor finds done
+    for meta in _jobs(client, storage):
         if not meta.deletionTimestamp:
             _remove(client, storage.namespace, meta.name or "")
         return f"job {meta.name} of an earlier run is still there"
@@ -193,11 +207,8 @@ def in_the_way(client: Client, storage: Storage) -> str | None:
     return f"{having[0].text} has not ended" if having else None
 
 
-def _left_behind(client: Client, storage: Storage) -> Iterator[ObjectMeta]:
-    """Yield the Jobs that fill the volume, whatever with: the engine, about to make one, knows of none.
-
-    Nothing can change a Job, and two would write beside each other. What one has done, its successor finds done.
-    """
+def _jobs(client: Client, storage: Storage) -> Iterator[ObjectMeta]:
+    """Yield the Jobs that fill the volume, whatever with. Raises RuntimeError for another stack's of that name."""
     own = storage.labels("prepare").items()
     for meta in (job.metadata for job in client.list(Job, namespace=storage.namespace, chunk_size=PAGE)):
         if meta and meta.name == storage.job and (reason := cluster.not_ours(storage.owner, meta.labels)):

@@ -13,7 +13,7 @@ from components.bundle import Bundle
 from components.gpu_storage import storage_manifests
 from components.model import Manifest, RunAs
 from components.prepare_spec import FileSpec, HttpPrepare, ImagePrepare, Prepare, StoragePrepare
-from components.storage_placement import PodPlacement
+from components.storage_placement import PodPlacement, node_of
 from components.storage_spec import Source, Storage, StorageSpec
 from tests.conftest import Golden
 from tests.stack_files import image
@@ -22,6 +22,7 @@ FILE = FileSpec(url="https://example.com/a?token=1", sha256="0" * 64, path="data
 IMAGE = ImagePrepare(kind="image", image=image("python"), command=("make", "data"))
 COPY = StoragePrepare(kind="storage", source="raw")
 HTTP = HttpPrepare(kind="http", files=(FILE,))
+BOTH = node_of("unit", "both")
 GPU = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -130,10 +131,13 @@ def test_a_copy_goes_to_the_node_that_holds_its_source() -> None:
 
 
 def test_a_copy_waits_for_no_unit_that_waits_for_it() -> None:
-    """A unit that mounts source and copy starts after the copy, and the source's browser beside it."""
+    """A unit that mounts source and copy starts after the copy; one that only got the copy has the source meanwhile."""
     source = Source("raw", PodPlacement(beside="both"), shown=True)
+    made = storage(COPY, source=source, running=("both",))
+    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": BOTH}]}
 
-    assert "affinity" not in pod(storage(COPY, source=source, running=("both",)))
+    assert pod(made)["affinity"] == {"podAffinity": affinity}
+    assert pod(replace(made, placement=PodPlacement(beside="both")))["affinity"] == {"podAffinity": affinity}
 
 
 def test_a_copy_goes_to_the_node_where_its_source_is_shown() -> None:

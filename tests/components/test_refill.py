@@ -10,14 +10,17 @@ import pytest
 from lightkube import Client
 
 from components import names
+from components.browser_spec import BrowserSpec, UploadSpec
 from components.cluster import Claim
 from components.cluster_storage import LiveClaim
+from components.gpu_storage import storage_manifests
 from components.model import Manifest
 from components.mounting import mounters
 from components.refill import Refill, finished, in_the_way, refusal
 from components.storage_spec import Storage
 from tests.components.test_cluster import client
 from tests.components.test_prepare import IMAGE, claim, said, storage
+from tests.stack_files import image
 
 OURS, THEIRS = "test", "other"
 NOW = "2026-01-01T00:00:00Z"
@@ -54,6 +57,25 @@ def unit(name: str, replicas: int = 1, volume: str = "dataset") -> Manifest:
     return {"metadata": {"name": f"unit-{name}", "namespace": "lab-a", "labels": labels("unit", name)}, "spec": spec}
 
 
+def browser(one: Manifest, *, upload: bool) -> Manifest:
+    """Have a pod, or a Deployment, be one of the storage's browser, as its manifests have it; a webhook was there."""
+    said = BrowserSpec(upload=UploadSpec() if upload else None)
+    made = replace(NEW, spec=NEW.spec.model_copy(update={"browser": said}), browser_image=image("dufs"))
+    deployment = storage_manifests(made)["browser"]
+    spec = deployment["spec"]["template"]["spec"]
+    spec["volumes"].append({"name": "injected", "emptyDir": {}})
+    spec["containers"].append({"name": "injected", "volumeMounts": [{"name": "injected", "mountPath": "/a"}]})
+    shown = spec if "status" in one else deployment["spec"]
+    return {**one, "metadata": {**one["metadata"], "labels": labels("browser", "dataset")}, "spec": shown}
+
+
+SHOWN = replace(NEW, spec=NEW.spec.model_copy(update={"browser": BrowserSpec()}))
+"""That its browser stays in the stack file; what it takes there is not asked of it."""
+SHOWS, SHOWING = (browser(one, upload=False) for one in (unit("dataset"), pod("browser-dataset-1")))
+TAKES, TAKING = (browser(one, upload=True) for one in (unit("dataset"), pod("browser-dataset-1")))
+ENDING = {**TAKES, "metadata": {**TAKES["metadata"], "deletionTimestamp": NOW}}
+
+
 class Cluster:
     """An API server that has these objects of namespace lab-a, and remembers which Jobs were deleted."""
 
@@ -70,12 +92,18 @@ class Cluster:
             return httpx2.Response(404, json={"kind": "Status", "code": 404})
         if kind not in self.listed:
             return httpx2.Response(200 if self.claim else 404, json=self.claim or {"kind": "Status", "code": 404})
-        return httpx2.Response(200, json={"items": list(self.listed[kind]), "metadata": {}})
+        selector = request.url.params.get("labelSelector", "")
+        found = [one for one in self.listed[kind] if not selector or _component(one) in selector]
+        return httpx2.Response(200, json={"items": found, "metadata": {}})
 
     @property
     def client(self) -> Client:
         """Connect to it."""
         return client(self.answer)
+
+
+def _component(one: Manifest) -> str:
+    return str(one["metadata"]["labels"][names.COMPONENT_LABEL])
 
 
 def refused(storage: Storage, *pods: Manifest, units: tuple[Manifest, ...] = ()) -> str | None:
@@ -132,10 +160,11 @@ def test_a_pod_that_somebody_made_is_refused(by: Manifest) -> None:
         unit("trainer", volume="home"),
         pod("trainer", going=True),
         pod("trainer", phase="Succeeded"),
-        pod("browser-dataset-1", "browser", "dataset"),
+        SHOWS,
+        SHOWING,
         pod("prepare-copy-1", "prepare", "copy"),
     ],
-    ids=["stopped", "of another volume", "ends", "ended", "the browser", "a copy"],
+    ids=["stopped", "of another volume", "ends", "ended", "shown", "shows", "a copy"],
 )
 def test_who_is_about_to_end_or_only_shows_is_not_refused(one: Manifest) -> None:
     """What ends by itself is waited for; who may not write is no danger."""
@@ -205,15 +234,30 @@ def test_a_first_prepare_over_used_data_is_refused() -> None:
         (pod("prepare-copy-1", "prepare", "copy"), "pod lab-a/prepare-copy-1 has not ended"),
         (pod("idle", phase="Failed"), None),
         (pod("trainer"), None),
-        (pod("browser-dataset-1", "browser", "dataset"), None),
     ],
-    ids=["rests", "restarts", "was removed", "theirs ends", "a copy", "ended", "runs over its own", "the browser"],
+    ids=["rests", "restarts", "was removed", "theirs ends", "a copy", "ended", "runs over its own"],
 )
 def test_the_job_waits_for_whoever_ends(one: Manifest, waits: str | None) -> None:
     """A pod that ends may still write, whoever it is; over what a running unit has the marker ends the Job at once."""
     made = replace(NEW, running=("trainer",), resting=("idle",))
 
     assert in_the_way(Cluster(one).client, made) == waits
+
+
+@pytest.mark.parametrize("one", [TAKING, SHOWING], ids=["takes uploads", "shows"])
+@pytest.mark.parametrize(("made_by", "waits"), [((), True), ((ENDING,), True), ((TAKES,), False)])
+def test_the_job_waits_for_a_browser_that_leaves(one: Manifest, made_by: tuple[Manifest, ...], *, waits: bool) -> None:
+    """Its pod is told to end some moments after its Deployment was, or is gone; one that stays was judged before."""
+    found = in_the_way(Cluster(one, units=made_by).client, SHOWN)
+
+    assert found == ("the browser of dataset.lab-a has not ended" if waits else None)
+
+
+def test_a_browser_that_left_the_stack_file_takes_no_uploads_beside_the_job() -> None:
+    """It is removed after the Job; one that only shows may stay until then."""
+    with pytest.raises(RuntimeError, match=r"the browser of dataset\.lab-a may use it; let that end first"):
+        in_the_way(Cluster(TAKING, units=(TAKES,)).client, NEW)
+    assert in_the_way(Cluster(SHOWING, units=(SHOWS,)).client, NEW) is None
 
 
 @pytest.mark.parametrize("name", ["gone", "shell"])
@@ -271,6 +315,28 @@ def test_a_claim_that_is_made_anew_waits_for_its_units() -> None:
         guard(running, lambda: waiting.client, None)
     guard(running, lambda: Cluster().client, None)
     guard(running, None, None)
+
+
+@pytest.mark.usefixtures("_engine")
+@pytest.mark.parametrize("pods", [(), (TAKING,)], ids=["no pod yet", "runs"])
+def test_a_first_prepare_beside_an_upload_is_refused(pods: tuple[Manifest, ...]) -> None:
+    """People would upload beside the Job: the engine takes the browser away with an earlier Job alone."""
+    taking = Cluster(*pods, units=(TAKES,))
+
+    with pytest.raises(RuntimeError, match=r"take `upload` from the browser of dataset\.lab-a in an `up` before"):
+        guard(SHOWN, lambda: taking.client, storage(None))
+    guard(SHOWN, lambda: Cluster(SHOWING, units=(SHOWS,)).client, storage(None))
+    guard(SHOWN, lambda: Cluster(TAKING, units=(ENDING,)).client, storage(None))
+
+
+@pytest.mark.usefixtures("_engine")
+def test_a_browser_that_leaves_with_its_job_is_nobodys_trouble() -> None:
+    """The engine replaces both; a browser that left the stack file is removed after the new Job, and refused."""
+    taking = Cluster(TAKING, units=(TAKES,), jobs=(job(OLD.job),))
+
+    guard(SHOWN, lambda: taking.client)
+    with pytest.raises(RuntimeError, match=r"and the browser of dataset\.lab-a may use that: take `upload`"):
+        guard(NEW, lambda: taking.client)
 
 
 @pytest.mark.usefixtures("_engine")
