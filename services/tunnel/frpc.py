@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -34,7 +35,13 @@ OWN_REQUESTS = ("http request: [/api/status]", "http response [/api/status]")
 
 LOGGED_IN = "login to server success"
 
-COMPLAINT = re.compile(r"\[[WE]\] \[[^\]]*\] (?:\[[0-9a-f]*\] )?(?P<message>.*)")
+NO_SESSION = ("start new connection to server error", "work connection write to server error")
+"""How frpc warns that the connection which a session takes could not be opened. Of one that could it logs nothing."""
+
+CUT_OFF_SECONDS = 45.0
+"""How long such a warning counts: nobody hears when sessions get through again, so it must end by itself."""
+
+COMPLAINT = re.compile(r"\[[WE]\] \[[^\]]*\] (?:\[[0-9a-f-]*\] )?(?P<message>.*)")
 """A line of frpc's log at level warning or error: level, place in the source, run id, message."""
 
 
@@ -44,7 +51,7 @@ class Link(Enum):
     UNKNOWN = "unknown"
     """It cannot be asked right now."""
     DOWN = "down"
-    """Not logged in."""
+    """Not logged in; to readers of the log also: logged in, and no session gets through."""
     IDLE = "idle"
     """Logged in and not announced (yet): sshd does not answer, or frps has not."""
     REFUSED = "refused"
@@ -83,11 +90,29 @@ class Frpc:
     """Why the host was refused, in frps' words."""
     complaint: str = field(default="", repr=False)
     """The last thing that frpc warned of."""
+    refusal: tuple[str, float] = field(default=("", 0.0), repr=False)
+    """Why a session's connection to the server could not be opened, and until when that counts."""
 
     @property
     def why(self) -> str:
         """Say why it stands as it does, empty where all is well."""
         return self.reason or (self.complaint if self.link in (Link.DOWN, Link.UNKNOWN) else "")
+
+    def hear(self, line: str, now: float) -> None:
+        """Keep what a *line* of its log tells."""
+        complaint = complaint_of(line)
+        self.complaint = complaint or self.complaint
+        if complaint.startswith(NO_SESSION):
+            self.refusal = complaint, now + CUT_OFF_SECONDS
+            self.look_due = 0.0  # the server may have moved: a session waits no longer than it must
+        if LOGGED_IN in line:
+            self.returned = self.returned or self.stale
+            self.refusal = "", 0.0
+
+    def cut_off(self, now: float) -> str:
+        """Say why sessions do not get through, as far as was heard lately, though it may be logged in; else empty."""
+        reason, until = self.refusal
+        return reason if now < until else ""
 
     def look(self) -> Link:
         """Ask frpc how it stands; ``link`` and ``reason`` keep the answer."""
@@ -194,8 +219,7 @@ def _pass_on(frpc: Frpc) -> None:
             if any(own in line for own in OWN_REQUESTS):
                 continue
             shown = without(line.rstrip(), hidden)
-            frpc.complaint = complaint_of(shown) or frpc.complaint
-            frpc.returned = frpc.returned or (frpc.stale and LOGGED_IN in shown)
+            frpc.hear(shown, time.monotonic())
             event("frpc", server=frpc.server.name, line=shown)
 
 

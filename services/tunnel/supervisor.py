@@ -123,20 +123,22 @@ class Supervisor:
         again = before is None or now >= before.due
         if server in self.running and now >= self.sshd_due:
             self._greet(now)
-        word = Word(*self._standing(server), tuple(one.name for one in wanted.servers), now + SAY_SECONDS)
+        word = Word(*self._standing(server, now), tuple(one.name for one in wanted.servers), now + SAY_SECONDS)
         if before and word.same(before) and not again:
             return
         self.said[server] = word
         reason = {"reason": word.reason} if word.reason else {}
         event("link", server=server.name, state=word.link.value, **reason, servers=word.servers)
 
-    def _standing(self, server: Server) -> tuple[Link, str]:
-        """Tell how *server* stands; announced is only what also leads to an sshd that greets."""
+    def _standing(self, server: Server, now: float) -> tuple[Link, str]:
+        """Tell how *server* stands; announced is only what also takes sessions and leads to an sshd that greets."""
         frpc = self.running.get(server)
         if frpc is None:
             return Link.DOWN, self.sshd or self.failed.get(server, "")
         if frpc.link is Link.ANNOUNCED and self.sshd:
             return Link.IDLE, self.sshd
+        if frpc.link is Link.ANNOUNCED and (reason := frpc.cut_off(now)):
+            return Link.DOWN, reason
         return frpc.link, frpc.why or (self.sshd if frpc.link is Link.IDLE else "")
 
     def _read(self, now: float) -> None:
@@ -149,7 +151,7 @@ class Supervisor:
         if wanted != self.wanted:
             self.wanted = wanted
             for server in wanted.servers:
-                self.addresses.look(server.address, now)
+                self.addresses.look(server, now)
             for frpc in self.running.values():
                 frpc.look_due = 0.0
 
@@ -163,9 +165,9 @@ class Supervisor:
         self._look(frpc)
         if frpc.wanted.access != wanted.access:
             frpc.expire()
-        settled = frpc.link is Link.ANNOUNCED and frpc.wanted == wanted
+        settled = frpc.link is Link.ANNOUNCED and frpc.wanted == wanted and not frpc.cut_off(now)
         frpc.look_due = now + (SETTLED_SECONDS if settled else LOOK_SECONDS)
-        if frpc.link is Link.DOWN and self._moved(frpc, now):
+        if self._moved(frpc, now):
             self._end(server, "its server has another address")
         elif should_restart(frpc, wanted):
             refused = frpc.link is Link.REFUSED
@@ -181,8 +183,8 @@ class Supervisor:
             self._complain("waiting-for-sshd", self.sshd, now)
             return
         self.complaints.pop("waiting-for-sshd", None)
-        self.addresses.look(server.address, now)
-        address = self.addresses.of(server.address)
+        self.addresses.look(server, now)
+        address = self.addresses.of(server)
         if address is None:
             return
         try:
@@ -194,9 +196,15 @@ class Supervisor:
         event("started", server=server.name, address=f"{address}:{server.port}", host=wanted.unit.host)
 
     def _moved(self, frpc: Frpc, now: float) -> bool:
-        """Tell whether a server that is not reached has another address by now."""
-        self.addresses.look(frpc.server.address, now)
-        return self.addresses.of(frpc.server.address) != frpc.address
+        """Tell whether a server that takes no session of this *frpc* has another address by now.
+
+        Not asked while sessions get through: to replace an frpc ends those that run, and some names lead elsewhere at
+        every look. Where the address is the one before, frpc goes on: the server is busy, or on its way back.
+        """
+        if frpc.link is not Link.DOWN and not frpc.cut_off(now):
+            return False
+        self.addresses.look(frpc.server, now)
+        return self.addresses.of(frpc.server) != frpc.address
 
     def _look(self, frpc: Frpc) -> None:
         before = frpc.link

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from status.evidence import Evidence, evidence
-from tunnel.frpc import Program, complaint_of
+from tunnel.frpc import CUT_OFF_SECONDS, Program, complaint_of
 from tunnel.supervisor import SAY_SECONDS, Supervisor, unanswered
 from tunnel.wanted import Server, Wanted
 
@@ -152,6 +152,24 @@ def test_an_sshd_that_greets_no_more_is_told(
     assert words(capsys) == ["idle"]
 
 
+def test_a_server_that_takes_no_session_is_told(supervisor: Supervisor, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not announced for as long as frpc's warning counts, and then again without another word of frpc."""
+    now = 0.0
+
+    def announced() -> bool:
+        nonlocal now
+        supervisor.round(now := now + 0.01)
+        return "announced" in words(capsys)
+
+    wait_for(announced, "the host is announced")
+    (frpc,) = supervisor.running.values()
+    frpc.hear("2026-01-01 00:00:00.000 [W] [client/control.go:119] start new connection to server error: EOF", now)
+    supervisor.round(now)
+    assert words(capsys) == ["down"]
+    supervisor.round(now + CUT_OFF_SECONDS)
+    assert words(capsys) == ["announced"]
+
+
 def test_files_that_are_not_there_are_told(tmp_path: Path) -> None:
     """A unit without its tunnel's files has no links, and says why, again and again."""
     stop = threading.Event()
@@ -180,6 +198,8 @@ def test_who_greets() -> None:
             "connect to server error: EOF",
         ),
         ("2026-01-01 00:00:00.000 [E] [client/control.go:1] [0123abcd] bad", "bad"),
+        ("2026-01-01 00:00:00.000 [W] [client/control.go:1] [0123abcd-4567] bad", "bad"),
+        ("2026-01-01 00:00:00.000 [W] [client/control.go:1] [0123abcd-4567] [a.b.test] bad", "[a.b.test] bad"),
         ("2026-01-01 00:00:00.000 [I] [client/service.go:300] [0123abcd] login to server success", ""),
         ("panic", ""),
     ],

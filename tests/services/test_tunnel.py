@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from tunnel import wanted as module
-from tunnel.frpc import Frpc, Link, Program, link_of, start, without, write_private
+from tunnel.frpc import CUT_OFF_SECONDS, Frpc, Link, Program, link_of, start, without, write_private
 from tunnel.frpc_config import Admin, frpc_config
 from tunnel.retry import LONGEST_WAIT, Retry
-from tunnel.supervisor import reap_orphans, should_restart
+from tunnel.supervisor import Supervisor, reap_orphans, should_restart
 from tunnel.wanted import Server, Wanted, WantedError, read_wanted
 
 from tests.services.world import TOKEN, Authority, claim, mount, wait_for, wanted
@@ -216,6 +216,50 @@ def test_nothing_changed_nothing_restarts(tunnel: Wanted, link: Link) -> None:
     """Without a change frpc reconnects by itself; only a host refused from the start is tried anew, and sooner."""
     assert not should_restart(frpc(tunnel, link), tunnel)
     assert should_restart(frpc(tunnel, link, announced=False), tunnel) == (link is Link.REFUSED)
+
+
+WARNING = "2026-01-01 00:00:00.000 [W] [client/control.go:119] [0123abcd-4567] {}"
+LOGIN = "2026-01-01 00:00:00.000 [I] [client/service.go:1] [0123abcd] login to server success, get run id [0123abcd]"
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        "start new connection to server error: dial tcp 10.43.0.9:7000: i/o timeout",
+        "work connection write to server error: EOF",
+    ],
+)
+def test_a_session_that_got_no_connection_counts_for_a_while(tunnel: Wanted, warning: str) -> None:
+    """The reason stands until it is old or frpc has logged in again; the server is looked at without delay."""
+    running = frpc(tunnel, Link.ANNOUNCED)
+    running.look_due = 99.0
+    running.hear(WARNING.format(warning), 10.0)
+    assert (running.cut_off(10.0 + CUT_OFF_SECONDS - 1), running.look_due) == (warning, 0.0)
+    running.hear(WARNING.format("something else"), 11.0)
+    assert running.cut_off(12.0) == warning
+    assert running.cut_off(10.0 + CUT_OFF_SECONDS) == ""
+    running.hear(LOGIN, 12.0)
+    assert running.cut_off(12.0) == ""
+
+
+def test_other_warnings_cut_nothing_off(tunnel: Wanted) -> None:
+    """What is no session's connection to the server, such as sshd's refusal, says nothing of the server."""
+    running = frpc(tunnel, Link.ANNOUNCED)
+    running.hear(WARNING.format("connect to local service [127.0.0.1:2222] error: connection refused"), 10.0)
+    assert (running.cut_off(10.0), "local service" in running.complaint) == ("", True)
+
+
+@pytest.mark.parametrize("link", Link)
+def test_another_address_alone_replaces_nothing(tunnel: Wanted, tmp_path: Path, link: Link) -> None:
+    """Some names differ at every look: only a server that is down, or takes no session, is followed to another."""
+    supervisor, running = Supervisor(tmp_path, Program(tmp_path, tmp_path, 2222)), frpc(tunnel, link)
+    supervisor.addresses.due[SERVER] = 100.0
+    supervisor.addresses.known[SERVER] = "10.43.0.9"
+    assert supervisor._moved(running, 0.0) == (link is Link.DOWN)
+    running.hear(WARNING.format("start new connection to server error: EOF"), 0.0)
+    assert supervisor._moved(running, 0.0)
+    supervisor.addresses.known[SERVER] = running.address
+    assert not supervisor._moved(running, 0.0)
 
 
 def test_waits_grow_to_a_bound_and_differ() -> None:
