@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from components import names
-from components.model import Model, matching
+from components.model import Model, Whole, matching
 
 SESSIONS_LUA = "/opt/gpu-runtime/entrance/sessions.lua"
 """In the image: says when a session begins (services/entrance)."""
@@ -49,9 +49,9 @@ class TunnelLimitsSpec(Model):
     A unit has one to be called by, one that waits for a session, and one for each session.
     """
 
-    per_source: Annotated[int, Field(ge=8, le=100_000)] | None = None
+    per_source: Annotated[Whole, Field(ge=8, le=100_000)] | None = None
     """From one address, which is one unit's pod unless the cluster hides it. Default: perUnit and SPARE more."""
-    total: Annotated[int, Field(ge=8, le=100_000)] | None = None
+    total: Annotated[Whole, Field(ge=8, le=100_000)] | None = None
     """Of all. Default: those of all sessions, and UNITS more."""
 
     def of_source(self, limits: "LimitsSpec") -> int:
@@ -66,11 +66,11 @@ class TunnelLimitsSpec(Model):
 class LimitsSpec(Model):
     """How many connections each tunnel server takes at once, and how much each unit may send and take through it."""
 
-    per_source: Annotated[int, Field(ge=1, le=100_000)] = 256
+    per_source: Annotated[Whole, Field(ge=1, le=100_000)] = 256
     """From one IPv4 address, or one /64 of IPv6; with `externalTrafficPolicy: Cluster` that is a node's address."""
-    per_unit: Annotated[int, Field(ge=1, le=100_000)] = 128
+    per_unit: Annotated[Whole, Field(ge=1, le=100_000)] = 128
     """To one host."""
-    total: Annotated[int, Field(ge=1, le=20_000)] = 4096
+    total: Annotated[Whole, Field(ge=1, le=20_000)] = 4096
     """Of all, those that have not said CONNECT yet included."""
     bandwidth: Bandwidth | None = None
     """Of each unit in a second, to and from it together; the gate has frps keep it, whatever the unit's client says."""

@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StrictBool, model_validator
 
 from components import names
+from components.dns import LABEL_KEY
 from components.kube import SKIP_AWAIT, metadata
-from components.model import Cidr, Manifest, Model
+from components.model import Cidr, Manifest, Model, Whole, matching
 from components.unit_spec import Duration, seconds
 
 LONGEST_DRAIN = 3600
@@ -32,14 +33,35 @@ OpenStack, Scaleway.
 """
 
 
+ENGINE = "pulumi.com"
+"""Domain of the annotations by which the engine is told how to make an object: ours to say (components.kube)."""
+
+
+def _not_the_engines(key: str) -> str:
+    if key.partition("/")[0] == ENGINE:
+        raise ValueError("tells the engine how to make the Service, which is not the stack file's to say; leave it out")
+    return key
+
+
+AnnotationKey = Annotated[
+    str,
+    matching(
+        LABEL_KEY,
+        "must be an annotation's key such as example.com/name: at most 63 letters, digits, '-', '_' and '.', "
+        "and before a '/' a lower-case domain",
+    ),
+    AfterValidator(_not_the_engines),
+]
+
+
 class ServiceSpec(Model):
     """One entrance; that of SSH is never shared with browsers."""
 
     type: Literal["LoadBalancer", "NodePort", "ClusterIP"] = "LoadBalancer"
     internal: StrictBool = False
     """True: a load balancer of the cloud's private network alone."""
-    annotations: dict[str, str] = Field(default={})
-    node_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    annotations: dict[AnnotationKey, str] = Field(default={})
+    node_port: Annotated[Whole, Field(ge=1, le=65535)] | None = None
     source_ranges: tuple[Cidr, ...] = ()
     external_traffic_policy: Literal["Local", "Cluster"] = "Local"
 
@@ -49,6 +71,16 @@ class ServiceSpec(Model):
             msg = (
                 f"internal: true is for a load balancer, and the type is {self.type}; leave it out, or say LoadBalancer"
             )
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _internal_is_not_undone(self) -> Self:
+        """Refuse a cloud's word for anything else: the annotation would win over ours, or ours over it, in silence."""
+        said = self.annotations if self.internal else {}
+        if undone := sorted(key for key in said.keys() & INTERNAL.keys() if said[key] != INTERNAL[key]):
+            words = ", ".join(f"{key}: {said[key]} (internal is {INTERNAL[key]})" for key in undone)
+            msg = f"internal: true is contradicted by its annotation {words}; leave out the one or the other"
             raise ValueError(msg)
         return self
 
@@ -83,7 +115,7 @@ def entry_service(
         spec["loadBalancerSourceRanges"] = list(said.source_ranges)
     name = worn["app.kubernetes.io/instance"]
     inside = INTERNAL if said.internal else {}
-    meta = metadata(name, names.PLATFORM_NAMESPACE, worn, {**SKIP_AWAIT, **inside, **said.annotations})
+    meta = metadata(name, names.PLATFORM_NAMESPACE, worn, {**said.annotations, **inside, **SKIP_AWAIT})
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from components.dns import LabelKey, LabelValue
-from components.model import Manifest, Model, Quantity, Resources, matching
+from components.model import Manifest, Model, Quantity, Resources, Whole, matching
 from policy.baseline import GPU_DOMAINS
 
 DEFAULT_GPU_RESOURCE = "nvidia.com/gpu"
@@ -74,7 +74,7 @@ class TolerationSpec(Model):
     operator: Literal["Exists", "Equal"] = "Exists"
     value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-    toleration_seconds: Annotated[int, Field(ge=1, le=LONGEST_TOLERATION)] | None = None
+    toleration_seconds: Annotated[Whole, Field(ge=1, le=LONGEST_TOLERATION)] | None = None
     """With NoExecute: a unit is ended so long after the taint came, whatever its `disruption`; None: never."""
 
     @property
@@ -87,18 +87,18 @@ class ClaimSpec(Model):
     """GPUs by dynamic resource allocation: a claim of each pod's own, made from a template of its unit."""
 
     device_class: ClassName
-    count: Annotated[int, Field(ge=1, le=MOST_CLAIMED)] = 1
+    count: Annotated[Whole, Field(ge=1, le=MOST_CLAIMED)] = 1
 
 
 class Flavor(Model):
     """A named size."""
 
-    gpus: Annotated[int, Field(ge=0, le=MOST_GPUS)] = 1
+    gpus: Annotated[Whole, Field(ge=0, le=MOST_GPUS)] = 1
     cpu: Quantity
     memory: Quantity
     ephemeral: Quantity | None = None
     resource: Annotated[str, AfterValidator(_device_resource)] = DEFAULT_GPU_RESOURCE
-    beside: dict[GpuResource, Annotated[int, Field(ge=1)]] = Field(default={}, alias="resources")
+    beside: dict[GpuResource, Annotated[Whole, Field(ge=1)]] = Field(default={}, alias="resources")
     """Further GPU resources of the same container: other MIG profiles, memory and cores of a share."""
     claim: ClaimSpec | None = None
     node_selector: dict[LabelKey, LabelValue] = Field(default={})

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from components.model import PORT_NAME_PATTERN, Manifest, Model, matching
+from components.model import PORT_NAME_PATTERN, Manifest, Model, Whole, matching
 
 HIGHEST_PORT = 65535
 LONGEST = 3600
@@ -23,7 +23,7 @@ def _port(value: object) -> int | str:
 ProbePort = Annotated[int | str, BeforeValidator(_port)]
 Path = Annotated[str, Field(max_length=1024), matching(re.compile(r"/[!-~]*"), "must be a path such as /healthz")]
 Word = Annotated[str, Field(min_length=1)]
-Seconds = Annotated[int, Field(ge=1, le=LONGEST)]
+Seconds = Annotated[Whole, Field(ge=1, le=LONGEST)]
 
 
 class HttpGetSpec(Model):
@@ -52,11 +52,11 @@ class CheckSpec(Model):
     http_get: HttpGetSpec | None = None
     tcp_socket: TcpSocketSpec | None = None
     execute: ExecSpec | None = Field(default=None, alias="exec")
-    initial_delay_seconds: Annotated[int, Field(ge=0, le=LONGEST)] = 0
+    initial_delay_seconds: Annotated[Whole, Field(ge=0, le=LONGEST)] = 0
     period_seconds: Seconds = 10
     timeout_seconds: Seconds = 1
-    failure_threshold: Annotated[int, Field(ge=1, le=1000)] = 3
-    success_threshold: Annotated[int, Field(ge=1, le=100)] = 1
+    failure_threshold: Annotated[Whole, Field(ge=1, le=1000)] = 3
+    success_threshold: Annotated[Whole, Field(ge=1, le=100)] = 1
 
     @property
     def ways(self) -> int:

@@ -88,6 +88,13 @@ def _scalar(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _number(value: object) -> object:
+    """Refuse YAML's truth values, which Python takes for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("must be a whole number; true and false are none")  # noqa: TRY004 - a refusal, as pydantic has it
+    return value
+
+
 MAPPED_V4 = ipaddress.IPv6Network("::ffff:0:0/96")
 """IPv4 written as IPv6: API servers refuse it as a part of ::/0, and packets to it leave as IPv4."""
 
@@ -130,11 +137,13 @@ def plain_address(value: str) -> str:
 HIGHEST_ID = 2**31 - 2
 """Highest uid that every file system and user namespace takes."""
 
+Whole = Annotated[int, BeforeValidator(_number)]
+"""A whole number. In quotes, too: the engine hands a scalar of the top level over as text (`epoch`)."""
 Name = Annotated[str, AfterValidator(_name)]
 Quantity = Annotated[str, BeforeValidator(_scalar), AfterValidator(_positive_quantity)]
 Cidr = Annotated[str, AfterValidator(_cidr)]
 IpAddress = Annotated[str, AfterValidator(plain_address)]
-Port = Annotated[int, Field(ge=1, le=65535)]
+Port = Annotated[Whole, Field(ge=1, le=65535)]
 Host = Annotated[str, Field(max_length=253), matching(HOST_PATTERN, "must be a lower-case host name or IPv4 address")]
 EnvName = Annotated[str, matching(ENV_PATTERN, "must be a variable name: letters, digits and '_', no leading digit")]
 PortName = Annotated[
@@ -171,7 +180,7 @@ def _id(value: int) -> int:
     return value
 
 
-Id = Annotated[int, AfterValidator(_id)]
+Id = Annotated[Whole, AfterValidator(_id)]
 
 
 class RunAs(Model):
@@ -188,8 +197,8 @@ class RunAs(Model):
 class UnitRunAs(RunAs):
     """The uid and gid of a unit; root (0) is for a user namespace of its own, which the unit checks."""
 
-    uid: Annotated[int, Field(ge=0, le=HIGHEST_ID)] = 1000
-    gid: Annotated[int, Field(ge=0, le=HIGHEST_ID)] = 1000
+    uid: Annotated[Whole, Field(ge=0, le=HIGHEST_ID)] = 1000
+    gid: Annotated[Whole, Field(ge=0, le=HIGHEST_ID)] = 1000
 
     @property
     def is_root(self) -> bool:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, StrictBool, model_validator
 
-from components.model import Image, Model, Name, Quantity, matching
+from components.model import Image, Model, Name, Quantity, Whole, matching
 
 MOST_FILES = 64
 """Of one download: the list is one argument of a program, which the kernel lets be 128 KiB long."""
@@ -23,11 +23,11 @@ SEGMENT = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._+=@,-]{1,120}"
 class PrepareBase(Model):
     """What every way of filling a volume has."""
 
-    revision: Annotated[int, Field(ge=0)] = 0
+    revision: Annotated[Whole, Field(ge=0)] = 0
     """Another number runs the same again."""
     cpu: Quantity = "1"
     memory: Quantity = "2Gi"
-    timeout_seconds: Annotated[int, Field(ge=1, le=86400)] = 3600
+    timeout_seconds: Annotated[Whole, Field(ge=1, le=86400)] = 3600
 
 
 class ImagePrepare(PrepareBase):

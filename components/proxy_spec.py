@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from components.entry import Drain, ServiceSpec
-from components.model import Host, Model, Port
+from components.model import Host, Model, Port, Whole
 from components.oidc_spec import OidcSpec
 
 HOST_LENGTH = 253 - 64
@@ -23,11 +23,11 @@ def _domain(value: str) -> str:
 class ProxyLimitsSpec(Model):
     """What one pod of the proxy takes; there are two."""
 
-    per_source: Annotated[int, Field(ge=1, le=100_000)] = 100
+    per_source: Annotated[Whole, Field(ge=1, le=100_000)] = 100
     """Requests a second from one IPv4 address, or one /64 of IPv6, and three times that at once."""
-    per_origin: Annotated[int, Field(ge=1, le=100_000)] = 1000
+    per_origin: Annotated[Whole, Field(ge=1, le=100_000)] = 1000
     """Requests a second to one storage, port or index, of all who may come in."""
-    connections: Annotated[int, Field(ge=1, le=20_000)] = 4096
+    connections: Annotated[Whole, Field(ge=1, le=20_000)] = 4096
     """Open at once, of all clients."""
 
 

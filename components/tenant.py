@@ -13,7 +13,7 @@ from components.dns import DnsSpec
 from components.egress import Egress
 from components.flows import Flow, tenant_flows
 from components.kube import metadata, register
-from components.model import Manifest, Model, Quantity, SecretName
+from components.model import Manifest, Model, Quantity, SecretName, Whole
 from policy.baseline import BLOCKED_ANNOTATION, GPU_RESOURCES, NAMESPACE_LABELS
 
 DEFAULT_LIMITS = {"cpu": "1", "memory": "1Gi"}
@@ -29,7 +29,7 @@ DEVICES = ".deviceclass.resource.k8s.io/devices"
 class QuotaSpec(Model):
     """What a tenant may request in total; what is not said is not limited, save for GPUs."""
 
-    gpus: Annotated[int, Field(ge=0)] | None = None
+    gpus: Annotated[Whole, Field(ge=0)] | None = None
     cpu: Quantity | None = None
     memory: Quantity | None = None
     storage: Quantity | None = None

@@ -18,7 +18,7 @@ from components.frps_pod import FRPS, server_deployment, server_service
 from components.keys_now import told_by
 from components.kube import metadata, register
 from components.metrics import MetricsSpec, metrics_flows
-from components.model import Host, Manifest, Model, Port
+from components.model import Host, Manifest, Model, Port, Whole
 from components.roll import say_roll
 from components.tunnel_door import door_cfg
 from components.tunnel_server import ServerSpec
@@ -48,7 +48,7 @@ class FrpSpec(Model):
     domain_suffixes: Annotated[tuple[Host, ...], Field(min_length=1)]
     connect: ConnectSpec
     service: ServiceSpec = ServiceSpec()
-    replicas: Annotated[int, Field(ge=1, le=9)] = 2
+    replicas: Annotated[Whole, Field(ge=1, le=9)] = 2
     drain: Drain = "5m"
     """How long sessions may go on through a tunnel server that is being replaced."""
     limits: LimitsSpec = LimitsSpec()

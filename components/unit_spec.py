@@ -22,6 +22,7 @@ from components.model import (
     SecretName,
     UnitRunAs,
     UserName,
+    Whole,
     matching,
 )
 from components.unit_parts import Mode
@@ -127,7 +128,7 @@ class UnitSpec(Model):
     """True: the uids of the pod are none of the node's, where the cluster can. Then root inside is allowed."""
     after_exit: Literal["hold", "restart"] | None = None
     """When the program has ended: keep its container, or start it again. None: hold with SSH, restart without."""
-    start_seconds: Annotated[int, Field(ge=0, le=LONGEST_START)] = 10
+    start_seconds: Annotated[Whole, Field(ge=0, le=LONGEST_START)] = 10
     """An error so soon after the start is never held."""
     disruption: Literal["block", "allow"] = "block"
     running: StrictBool = True

@@ -1,6 +1,5 @@
 """What no single value of a stack file shows: names that must exist, things that must not meet, sums that must fit."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
@@ -19,6 +18,7 @@ from stacks.browser_checks import browser_image_problems, browser_problems
 from stacks.egress_checks import egress_problems
 from stacks.flavor_checks import flavor_problems, gpu_taint_problems
 from stacks.handover_checks import handover_problems
+from stacks.host_checks import host_problems, suffix_problems
 from stacks.key_checks import key_problems
 from stacks.oidc_checks import oidc_problems
 from stacks.pod_checks import pod_problems
@@ -110,6 +110,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     for name, flavor in view.flavors.items():
         yield from flavor_problems(name, flavor, view.gpu_taints) if flavor else ()
     yield from egress_problems(raw, view.tenants, view.prefix)
+    yield from suffix_problems(view.suffixes if "platform" in raw else ())
     yield from server_problems(raw)
     yield from handover_problems(raw)
     yield from tier_problems(raw)
@@ -190,20 +191,7 @@ def _units(view: View, tenant: str) -> Iterator[Problem]:
             known = ", ".join(view.suffixes)
             yield Problem(f"{path}.domainSuffix", f"{unit.domain_suffix!r} is none of the platform's suffixes: {known}")
     yield from sharing_problems(f"tenants.{tenant}.storages", storages, units, view.access_mode)
-    yield from _shared_hosts(view, tenant, units)
-
-
-def _shared_hosts(view: View, tenant: str, units: Mapping[str, UnitSpec]) -> Iterator[Problem]:
-    default = view.suffixes[0] if view.suffixes else ""
-    hosts = {name: (unit.host or name, unit.domain_suffix or default) for name, unit in units.items() if unit.ssh}
-    for host, count in Counter(hosts.values()).items():
-        if count > 1:
-            who = ", ".join(sorted(name for name, wanted in hosts.items() if wanted == host))
-            namespace = names.tenant_namespace(view.prefix, tenant)
-            yield Problem(
-                f"tenants.{tenant}.units",
-                f"{who} all want the host {names.unit_host(host[0], namespace, host[1])}; set another `host` on one",
-            )
+    yield from host_problems(tenant, names.tenant_namespace(view.prefix, tenant), units, view.suffixes)
 
 
 def _quota(view: View, tenant: str) -> Iterator[Problem]:

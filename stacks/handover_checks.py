@@ -23,6 +23,15 @@ def handover_problems(raw: Raw) -> Iterator[Problem]:
         yield from _admits(platform)
 
 
+def self_problems(raw: Raw, stack: str) -> Iterator[Problem]:
+    """Refuse to admit the stack itself, called *stack*: its own units need nobody's leave."""
+    platform = valid(PlatformConfig, raw.get("platform", {}))
+    if platform and stack in platform.admits:
+        yield Problem(
+            "platform.admits", f"{stack!r} is this stack, whose units may use its tier as it is; leave it out"
+        )
+
+
 def _of_tenants_alone(raw: Raw) -> Iterator[Problem]:
     if "platform" in raw:
         yield Problem("platformStack", f"stands beside {PROJECT}:platform; a stack has a platform or uses another's")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Container, Iterator
+from itertools import chain
 from typing import Any
 
 import pulumi
@@ -14,6 +15,7 @@ from stacks import handover
 from stacks.cross_checks import cross_problems
 from stacks.egress_checks import cautions as range_cautions
 from stacks.handover import completed
+from stacks.handover_checks import self_problems
 from stacks.key_checks import key_cautions
 from stacks.problems import Problem, Raw, RefusedError, structural
 from stacks.schema import StackConfig
@@ -43,12 +45,13 @@ def clear_text(raw: Raw, encrypted: Container[str]) -> Iterator[Problem]:
             yield Problem(key, f"is stored in clear text; encrypt it: {advice}")
 
 
-def parse(raw: Raw, encrypted: Container[str]) -> StackConfig:
-    """Turn *raw*, whose keys *encrypted* the engine decrypted, into a stack.
+def parse(raw: Raw, encrypted: Container[str], stack: str = "") -> StackConfig:
+    """Turn *raw*, whose keys *encrypted* the engine decrypted, into the stack called *stack*.
 
     Raises RefusedError with every problem that its types or its parts together have.
     """
-    problems = [*structural(StackConfig, raw), *clear_text(raw, encrypted), *cross_problems(raw)]
+    judged = (structural(StackConfig, raw), clear_text(raw, encrypted), cross_problems(raw), self_problems(raw, stack))
+    problems = [*chain.from_iterable(judged)]
     if problems:
         raise RefusedError(problems)
     return StackConfig.model_validate(raw)
@@ -59,7 +62,7 @@ def load(stack: str) -> StackConfig:
     encrypted = {*engine.get_config_secret_keys_env(), *engine._SECRET_KEYS.get()}  # noqa: SLF001 - tests set only these
     said = raw_config()
     raw = completed(said, stack, handover.outputs_of)
-    config = parse(raw, {*encrypted, *(f"{PROJECT}:{key}" for key in raw.keys() - said.keys())})
+    config = parse(raw, {*encrypted, *(f"{PROJECT}:{key}" for key in raw.keys() - said.keys())}, stack)
     for caution in cautions(config):
         pulumi.log.warn(caution)
     return config
@@ -78,10 +81,10 @@ def owner(stack: str) -> str:
 
 def cautions(config: StackConfig) -> Iterator[str]:
     """Yield what is odd in a stack file and harmless, so that its author may mend it."""
-    service = config.platform.ssh.service if config.platform else ServiceSpec()
-    if service.source_ranges and service.type != "ClusterIP" and service.external_traffic_policy == "Cluster":
-        advice = "most network plugins then see a node's address in place of the client's, and turn it away; say Local"
-        yield f"{PROJECT}:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster: {advice}"
+    platform = config.platform
+    yield from _source_cautions("platform.ssh.service", platform.ssh.service if platform else ServiceSpec())
+    if platform and platform.browser:
+        yield from _source_cautions("platform.browser.service", platform.browser.service)
     yield from key_cautions(config)
     if config.platform and config.ssh.server and not config.ssh.server.gate:
         advice = "say `gate: true` once its operator has it ask one"
@@ -90,3 +93,15 @@ def cautions(config: StackConfig) -> Iterator[str]:
     yield from range_cautions(config.egress, "egress")
     for name, tenant in config.tenants.items():
         yield from range_cautions(tenant.egress, f"tenants.{name}.egress")
+
+
+def _source_cautions(path: str, service: ServiceSpec) -> Iterator[str]:
+    """Tell whom an entrance with ranges of clients' addresses sees in place of those clients."""
+    if not service.source_ranges:
+        return
+    if service.type == "ClusterIP":
+        advice = "only pods and nodes of the cluster come to that, and others' ranges turn them all away; leave one out"
+        yield f"{PROJECT}:{path}: sourceRanges with type ClusterIP: {advice}"
+    elif service.external_traffic_policy == "Cluster":
+        advice = "most network plugins then see a node's address in place of the client's, and turn it away; say Local"
+        yield f"{PROJECT}:{path}: sourceRanges with externalTrafficPolicy Cluster: {advice}"

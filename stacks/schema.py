@@ -13,7 +13,7 @@ from components.dns import DnsSpec, LabelKey
 from components.egress import EgressSpec
 from components.flavor import Flavor
 from components.metrics import MetricsSpec
-from components.model import Cidr, Host, Model, Name, PinnedImage, Port, SecretName
+from components.model import Cidr, Host, Model, Name, PinnedImage, Port, SecretName, Whole
 from components.oidc_spec import WebClaims
 from components.proxy_spec import ProxySpec
 from components.storage_spec import AccessMode, StorageSpec
@@ -139,7 +139,7 @@ class TenantConfig(Model):
     """In place of the stack's, for each unit that names none itself."""
     web_users: WebUsers | None = None
     """Who may sign in to the tenant's pages; None: one user, called like the tenant; none: nobody."""
-    web_epoch: Annotated[int, Field(ge=0)] = 0
+    web_epoch: Annotated[Whole, Field(ge=0)] = 0
     """Another number is another password for each of them."""
     web_claims: WebClaims = Field(default={})
     """Whom the tenant admits of those whom the platform's issuer signs in; none: nobody."""
@@ -169,7 +169,7 @@ class StackConfig(Model):
     """Token of the tunnel server elsewhere, where there is one."""
     oidc_client_secret: SecretStr | None = None
     """What the proxy proves itself to the issuer of ``platform.browser.oidc`` with."""
-    epoch: Annotated[int, Field(ge=0)] = 0
+    epoch: Annotated[Whole, Field(ge=0)] = 0
 
     @property
     def bundle(self) -> Bundle:

@@ -15,6 +15,9 @@ from stacks.schema import ClusterConfig
 
 PATH = "platform.ssh.server"
 
+OF_OUR_OWN = ("replicas", "limits", "drain", "service")
+"""What is said of tunnel servers that the stack makes itself."""
+
 TOKEN = re.compile(r"[\x21-\x7e]{16,512}")
 """What a unit's tunnel client takes (services/tunnel): frp trims blanks, and short ones are guessed."""
 
@@ -26,7 +29,8 @@ def server_of(raw: Raw) -> ServerSpec | None:
 
 
 def server_problems(raw: Raw) -> Iterator[Problem]:
-    """Yield what is wrong with the server elsewhere, its token, and the way to it."""
+    """Yield what is wrong with the server elsewhere, its token, the way to it, and what is said in vain beside it."""
+    yield from _in_vain(_ssh(raw))
     server = server_of(raw)
     if server is None:
         if "serverToken" in raw and "server" not in _ssh(raw):
@@ -38,6 +42,13 @@ def server_problems(raw: Raw) -> Iterator[Problem]:
     elif not TOKEN.fullmatch(str(raw["serverToken"])):
         yield Problem("serverToken", "must be 16 to 512 printable characters without blanks: so units take it, and frp")
     yield from _by_address(server, raw) if server.is_address else _by_name(server, raw)
+
+
+def _in_vain(ssh: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in OF_OUR_OWN if ssh.get("server") is not None else ():
+        if key in ssh:
+            advice = "`server` stands in their place, so leave it out"
+            yield Problem(f"platform.ssh.{key}", f"is for our own tunnel servers; {advice}")
 
 
 def _by_address(server: ServerSpec, raw: Raw) -> Iterator[Problem]:

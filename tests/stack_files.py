@@ -9,6 +9,7 @@ from components import derive
 from stacks.keys import Keys
 from stacks.load import parse
 from stacks.resolve import Stack
+from stacks.server_checks import OF_OUR_OWN
 
 STACKS = Path(__file__).parents[1] / "stacks"
 FILES = sorted(STACKS.glob("Pulumi.*.yaml"))
@@ -45,6 +46,11 @@ def handed_over() -> dict[str, Any]:
     secret = derive.stack_key(derive.gate_key(SECRET, config.epoch), "lab").hex()
     keys = {"key": secret, "token": derive.frp_token(SECRET, config.epoch)}
     return {"platformStack": outputs.handed_over(), "platformKeys": keys}
+
+
+def served_by(server: dict[str, Any], ssh: dict[str, Any]) -> dict[str, Any]:
+    """Give what is said of *ssh*, with a tunnel *server* elsewhere in place of our own and of what is said of those."""
+    return {**{key: value for key, value in ssh.items() if key not in OF_OUR_OWN}, "server": server}
 
 
 def stack_name(path: Path) -> str:

@@ -72,8 +72,8 @@ def test_source_ranges_close_the_entrance_twice() -> None:
 
 
 def test_an_internal_entrance_is_said_in_the_words_of_each_cloud() -> None:
-    """It is asked for with every cloud's own annotation, and what the stack file says itself wins."""
-    own = {"service.beta.kubernetes.io/aws-load-balancer-scheme": "internet-facing", "example.com/mine": "x"}
+    """It is asked for with every cloud's own annotation, beside those of the stack file."""
+    own = {"service.beta.kubernetes.io/aws-load-balancer-scheme": "internal", "example.com/mine": "x"}
     service = ServiceSpec(internal=True, annotations=own)
     made = tunnel_manifests(replace(TUNNEL, spec=SPEC.model_copy(update={"service": service})), SECRETS, ADDRESSES)
     said = made["entrance"]["metadata"]["annotations"]

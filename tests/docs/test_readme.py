@@ -10,9 +10,10 @@ import yaml
 from pydantic import BaseModel
 
 from components import derive
+from stacks.browser_checks import IMAGE
 from stacks.load import parse
-from stacks.schema import StackConfig
-from tests.stack_files import ENCRYPTED, SECRET, handed_over
+from stacks.schema import PLATFORM_IMAGES, PROXY_IMAGES, StackConfig
+from tests.stack_files import ENCRYPTED, SECRET, handed_over, served_by
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -93,11 +94,20 @@ def test_the_example_is_accepted() -> None:
     assert stack.tenants["lab-a"].units["trainer"].flavor == "h100"
 
 
+def test_the_examples_catalogue_begins_as_it_says() -> None:
+    """The first seven images are those that the platform runs, and the next three those of browsers."""
+    images = tuple(example()["images"])
+
+    assert len(PLATFORM_IMAGES) == 7
+    assert sorted(images[:7]) == sorted(PLATFORM_IMAGES)
+    assert sorted(images[7:10]) == sorted((IMAGE, *PROXY_IMAGES))
+
+
 def test_a_server_elsewhere_is_accepted() -> None:
     """So is the part that names a tunnel server elsewhere, with a certificate in place of its dots."""
     said, other = example(), examples()[1]
     server = {**other["platform"]["ssh"]["server"], "ca": derive.Authority(SECRET, 0, "elsewhere").certificate}
-    said["platform"] = {"ssh": {**said["platform"]["ssh"], "server": server}, "browser": said["platform"]["browser"]}
+    said["platform"] = {"ssh": served_by(server, said["platform"]["ssh"]), "browser": said["platform"]["browser"]}
     secrets = ("secret", "previousSecret", "serverToken")
     stack = parse({**said, "serverToken": SECRET}, {f"gpu-runtime:{key}" for key in secrets})
 

@@ -212,3 +212,12 @@ def test_a_units_pod_comes_after_all_that_it_needs() -> None:
     assert order == sorted(order)
     assert trainer[-1] == "deployment"
     assert {"host-key", "keys", "tunnel", "service"} <= set(trainer)
+
+
+def test_the_program_knows_its_own_name() -> None:
+    """A stack that admits itself is refused before anything is registered."""
+    file = next(file for file in FILES if stack_name(file) == "prod")
+    platform = {**raw(file)["platform"], "admits": ["prod"]}
+
+    with pytest.raises(RefusedError, match="'prod' is this stack"):
+        run(file, {"platform": platform})

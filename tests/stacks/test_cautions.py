@@ -2,10 +2,12 @@
 
 import copy
 
+import pytest
+
 from components import derive
 from stacks.load import cautions, parse
 from tests.ssh_keys import ED25519
-from tests.stack_files import FILES, KEY, SECRET, raw
+from tests.stack_files import FILES, KEY, SECRET, raw, served_by
 
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 
@@ -37,6 +39,18 @@ def test_source_ranges_behind_a_node_are_told() -> None:
     assert caution.startswith("gpu-runtime:platform.ssh.service: sourceRanges with externalTrafficPolicy Cluster")
 
 
+@pytest.mark.parametrize("entrance", ["ssh", "browser"])
+@pytest.mark.parametrize("said", [{"type": "ClusterIP"}, {"externalTrafficPolicy": "Cluster"}])
+def test_each_entrance_is_told_whom_it_sees(entrance: str, said: dict[str, str]) -> None:
+    """Inside the cluster, or behind its nodes, ranges of clients' addresses turn everybody away."""
+    config = copy.deepcopy(PROD)
+    config["platform"][entrance]["service"] = {"sourceRanges": ["203.0.113.0/24"], **said}
+    (caution,) = cautions(parse(config, {"gpu-runtime:secret"}))
+    ((key, value),) = said.items()
+
+    assert caution.startswith(f"gpu-runtime:platform.{entrance}.service: sourceRanges with {key} {value}: ")
+
+
 def test_a_key_that_has_expired_is_told() -> None:
     """It opens nothing; and as time alone brought that about, it is no reason to refuse anybody's change."""
     config = copy.deepcopy(PROD)
@@ -61,7 +75,7 @@ def test_a_server_without_a_gate_is_told() -> None:
     found = {}
     for gate in (False, True):
         server = {"address": "198.18.9.9", "name": "frps.example.com", "ca": ca, "gate": gate}
-        config["platform"]["ssh"]["server"] = server
+        config["platform"]["ssh"] = served_by(server, config["platform"]["ssh"])
         made = parse({**config, "serverToken": SECRET}, {"gpu-runtime:secret", "gpu-runtime:serverToken"})
         found[gate] = [caution for caution in cautions(made) if "without a gate" in caution]
 

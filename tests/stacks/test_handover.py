@@ -25,7 +25,7 @@ from stacks.outputs import handed_over as outputs_of
 from stacks.problems import Problem, RefusedError
 from stacks.resolve import Stack
 from tests.services.api import selects
-from tests.stack_files import ENCRYPTED, SECRET, STACKS, handed_over, raw
+from tests.stack_files import ENCRYPTED, SECRET, STACKS, handed_over, raw, served_by
 
 NAME = "organization/gpu-runtime/prod"
 LAB, PROD = raw(STACKS / "Pulumi.lab.yaml"), raw(STACKS / "Pulumi.prod.yaml")
@@ -233,7 +233,7 @@ SERVER = {"address": "198.18.9.9", "name": "frps.example.com", "ca": handed_over
         ),
         ({**PROD, "platform": {**PROD["platform"], "admits": ["lab", "lab"]}}, "platform.admits", "named 2 times"),
         (
-            {**PROD, "platform": {"ssh": {**PROD["platform"]["ssh"], "server": SERVER}, "admits": ["lab"]}},
+            {**PROD, "platform": {"ssh": served_by(SERVER, PROD["platform"]["ssh"]), "admits": ["lab"]}},
             "platform.admits",
             "say the same `server` in each",
         ),

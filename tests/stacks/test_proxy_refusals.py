@@ -8,7 +8,7 @@ from components import derive
 from policy.law import judge
 from stacks.load import parse
 from stacks.resolve import Stack
-from tests.stack_files import SECRET, STACKS, raw
+from tests.stack_files import SECRET, STACKS, raw, served_by
 from tests.stacks.test_refusals import LAB, at, refused
 
 
@@ -65,7 +65,8 @@ def test_a_proxy_stands_alone() -> None:
     """With tunnel servers elsewhere the platform's namespace is the proxy's to make, closed like the other."""
     config = raw(STACKS / "Pulumi.prod.yaml")
     ca = derive.Authority(SECRET, 0, "elsewhere").certificate
-    config["platform"]["ssh"]["server"] = {"address": "10.9.9.9", "port": 7001, "name": "frps.example.com", "ca": ca}
+    server = {"address": "10.9.9.9", "port": 7001, "name": "frps.example.com", "ca": ca}
+    config["platform"]["ssh"] = served_by(server, config["platform"]["ssh"])
     config["serverToken"] = "the-token-of-somebody-elses-server"
     del config["platform"]["admits"]
     stack = Stack(parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"}), "prod")

@@ -11,7 +11,7 @@ from components import derive
 from stacks.load import parse
 from stacks.problems import RefusedError
 from stacks.schema import StackConfig
-from tests.stack_files import FILES, KEY, SECRET, image, raw
+from tests.stack_files import FILES, KEY, SECRET, image, raw, served_by
 
 ENCRYPTED = {"gpu-runtime:secret", "gpu-runtime:serverToken", "gpu-runtime:platformKeys"}
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
@@ -76,7 +76,8 @@ def elsewhere(
     """Name a tunnel server elsewhere."""
 
     def change(config: dict[str, Any]) -> None:
-        config["platform"]["ssh"]["server"] = {"address": address, "name": "frps.example.com", "ca": ca}
+        server = {"address": address, "name": "frps.example.com", "ca": ca}
+        config["platform"]["ssh"] = served_by(server, config["platform"]["ssh"])
         config["egress"] = egress or {}
         if token:
             config["serverToken"] = token

@@ -11,7 +11,7 @@ from policy.law import judge
 from stacks.keys import Keys
 from stacks.load import parse
 from stacks.resolve import Stack
-from tests.stack_files import FILES, SECRET, raw
+from tests.stack_files import FILES, SECRET, raw, served_by
 
 PROD = raw(next(file for file in FILES if file.stem == "Pulumi.prod"))
 CA = derive.Authority(SECRET, 0, "elsewhere").certificate
@@ -21,7 +21,8 @@ TOKEN = "the-token-of-somebody-elses-server"
 def stack(address: str) -> Stack:
     """Give the production stack with its tunnel server at *address*."""
     config = copy.deepcopy(PROD)
-    config["platform"]["ssh"]["server"] = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA}
+    server = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA}
+    config["platform"]["ssh"] = served_by(server, config["platform"]["ssh"])
     config["serverToken"] = TOKEN
     del config["platform"]["admits"], config["platform"]["browser"]
     del config["tenants"]["lab-a"]["storages"]["imagenet"]["browser"]

@@ -16,7 +16,7 @@ from components.cluster_view import View
 from components.derive import Authority
 from stacks.load import parse
 from stacks.resolve import Stack
-from tests.stack_files import FILES, SECRET, raw
+from tests.stack_files import FILES, SECRET, raw, served_by
 from tools.doctor import __main__ as doctor
 from tools.doctor import admission, walls
 from tools.doctor.entrance import entrance
@@ -302,7 +302,7 @@ def test_servers_elsewhere_need_no_way_in() -> None:
     """A stack whose tunnel servers are elsewhere makes no entrance."""
     given = raw(next(file for file in FILES if file.stem == "Pulumi.local"))["platform"]
     server = {"address": "203.0.114.7", "name": "frps.example.com", "ca": Authority(SECRET, 0, "away").certificate}
-    said = {"platform": {**given, "ssh": {**given["ssh"], "server": server}}, "serverToken": SECRET}
+    said = {"platform": {**given, "ssh": served_by(server, given["ssh"])}, "serverToken": SECRET}
     away = stack(**said)
 
     assert "elsewhere" in only(entrance(away, facts(), free))[1]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from components.derive import Authority
-from tests.stack_files import STACKS
+from tests.stack_files import STACKS, served_by
 from tools.shell import ToolError
 from tools.stack import reading
 from tools.stack.reading import PLACEHOLDER, read_stack
@@ -38,11 +38,19 @@ def test_a_server_elsewhere_without_a_token_yet_is_read(written: Path) -> None:
     stated = yaml.safe_load(PROD)
     server = {"address": "203.0.114.7", "name": "frps.example.com", "ca": Authority("s" * 32, 0, "x").certificate}
     platform = stated["config"]["gpu-runtime:platform"]
-    platform["ssh"] |= {"server": server}
+    platform["ssh"] = served_by(server, platform["ssh"])
     del platform["admits"]
     written.write_text(yaml.safe_dump(stated))
 
     assert read_stack("x").servers == [("server", "203.0.114.7", 7000)]
+
+
+def test_a_stack_that_admits_itself_is_refused(written: Path) -> None:
+    """What is read knows its own name, as the program does."""
+    written.write_text(PROD.replace("admits: [lab]", "admits: [x]"))
+
+    with pytest.raises(ToolError, match="'x' is this stack"):
+        read_stack("x")
 
 
 def test_what_is_encrypted_is_not_needed(written: Path) -> None:

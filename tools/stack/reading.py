@@ -48,7 +48,7 @@ def stack_from(config: Config, name: str, environment: Mapping[str, str] | None 
         whole = completed(raw, name, lambda other: Engine(other, environment=dict(environment or {})).outputs())
         if "platformKeys" in whole:
             whole = {**whole, "platformKeys": {"key": NO_KEY, "token": PLACEHOLDER}}
-        return Stack(parse(whole, {f"{PROJECT}:{key}" for key in (*encrypted, "platformKeys")}), owner=name)
+        return Stack(parse(whole, {f"{PROJECT}:{key}" for key in (*encrypted, "platformKeys")}, name), owner=name)
     except RefusedError as error:
         raise ToolError(str(error)) from None
 
