@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import threading
 import time
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from tunnel.addresses import Addresses
 from tunnel.frpc import Frpc, Link, Program, start
 from tunnel.log import event
 from tunnel.retry import Retry
+from tunnel.sshd import unanswered
 from tunnel.wanted import Server, Wanted, WantedError, read_wanted
 
 TICK_SECONDS = 0.1
@@ -28,9 +28,6 @@ SETTLED_SECONDS = 5.0
 
 SAY_SECONDS = 45.0
 """Between lines that say how a server stands though nothing changed; readers count on one a minute."""
-
-BANNER_BYTES = 255
-"""The longest greeting of an SSH server (RFC 4253)."""
 
 
 def should_restart(frpc: Frpc, wanted: Wanted) -> bool:
@@ -239,20 +236,6 @@ class Supervisor:
         if before != reason or now >= due:  # not once a round
             self.complaints[name] = reason, now + SAY_SECONDS
             event(name, reason=reason)
-
-
-def unanswered(port: int) -> str:
-    """Say why no SSH server greets on loopback's *port*; empty where one does."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), 0.5) as connection, connection.makefile("rb") as lines:
-            greeting = lines.readline(BANNER_BYTES)
-    except ConnectionRefusedError:
-        return f"sshd is not up: nothing answers on 127.0.0.1:{port}"
-    except OSError as error:
-        return f"sshd does not greet on 127.0.0.1:{port}: {error}"
-    if greeting.startswith(b"SSH-"):
-        return ""
-    return f"no SSH server greets on 127.0.0.1:{port}, but {greeting.decode(errors='replace').strip()!r:.80}"
 
 
 def reap_orphans(ours: set[int]) -> None:

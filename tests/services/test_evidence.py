@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from status.evidence import Evidence, evidence
 from tunnel.frpc import CUT_OFF_SECONDS, Program, complaint_of
-from tunnel.supervisor import SAY_SECONDS, Supervisor, unanswered
+from tunnel.sshd import unanswered
+from tunnel.supervisor import SAY_SECONDS, Supervisor
 from tunnel.wanted import Server, Wanted
 
 from tests.services.world import Authority, Echo, Frps, Tunnel, claim, free_port, mount, wait_for, wanted
