@@ -31,6 +31,13 @@ WebUser = Annotated[
 MOST_USERS = 100
 """Of one tenant: each of its origins names them all to Envoy, and `routes` reads no more."""
 
+HEAVIEST, HEAVIEST_STACK = 8 * 1024 * 1024, 16 * 1024 * 1024
+"""Bytes of what one tenant, and all of a stack, may say of their people. Both files of `routes` have to fit its volume
+twice each, with those of other stacks beside these."""
+
+LINE, AROUND = 35, 32
+"""Bytes beside the user in a line of htpasswd; those around a value of a claim, which is said twice."""
+
 WebUsers = Annotated[tuple[WebUser, ...], Field(max_length=MOST_USERS)]
 
 
@@ -70,6 +77,12 @@ def htpasswd(passwords: Iterable[tuple[str, str]]) -> str:
 
 def _digest(password: str) -> str:
     return base64.b64encode(hashlib.sha1(password.encode(), usedforsecurity=False).digest()).decode()
+
+
+def weight(users: Iterable[str], claims: Mapping[str, Iterable[str]], hosts: int) -> int:
+    """Give about the bytes that `routes` writes of who may come in: users at each of *hosts*, claims once."""
+    lines = sum(len(user) + LINE for user in users)
+    return hosts * lines + sum(2 * (len(value) + AROUND) for values in claims.values() for value in values)
 
 
 def access_manifests(access: Access, secrets: AccessSecrets) -> dict[str, Manifest]:

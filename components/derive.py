@@ -63,6 +63,11 @@ def session_key(secret: str, epoch: int) -> str:
     return subkey(secret, epoch, "web-session").hex()
 
 
+def callback_key(secret: str, epoch: int) -> str:
+    """Give what the proxy seals an issuer's codes with: 64 hexadecimal digits."""
+    return subkey(secret, epoch, "web-callback").hex()
+
+
 def stack_key(gate: str, owner: str) -> bytes:
     """Derive from the gate's key the one that stack *owner* signs capabilities with."""
     return HKDF(hashes.SHA256(), length=32, salt=None, info=f"gpu-runtime/stack/{owner}".encode()).derive(

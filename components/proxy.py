@@ -17,9 +17,12 @@ from components.flows import PROXY, Admitted, ApiServers, Flow, proxy_flows
 from components.kube import metadata, register
 from components.metrics import MetricsSpec, metrics_flows
 from components.model import Manifest, bytes_of, requirements
+from components.oidc_files import OIDC_DIR
 from components.oidc_flows import issuer_flows
+from components.proxy_answers import LOG_FLAGS
+from components.proxy_callback import callback_container, callback_volumes, socket_mount
 from components.proxy_config import ADMIN_SOCKET, EVERY, EVERY_IPV4, TLS_DIR, Places, envoy_json, sds_json
-from components.proxy_oidc import OIDC_DIR, Oidc
+from components.proxy_oidc import Oidc
 from components.proxy_spec import CertManagerTls, DerivedTls, ProxySpec, SecretTls, url
 from components.routes import ROUTES_DIR, Routes, access_namespace, routes_container, routes_manifests, routes_volumes
 from components.unit_spec import seconds
@@ -41,7 +44,7 @@ RESOURCES = requirements({"cpu": "100m", "memory": "128Mi"}, {"cpu": "2", "memor
 THREADS = 2
 """As many as CPUs: Envoy would start one for each of the node's."""
 
-FLAGS = ("--concurrency", str(THREADS), "--log-level", "warn", "--file-flush-interval-msec", "1000")
+FLAGS = ("--concurrency", str(THREADS), *LOG_FLAGS, "--file-flush-interval-msec", "1000")
 """Envoy keeps its access log to itself for 10 s, if not told otherwise: long for who looks, and lost with a crash."""
 
 GRACE_SECONDS = 10
@@ -78,7 +81,7 @@ class ProxySecrets:
     tls: Mapping[str, pulumi.Input[str]] = field(repr=False)
     """Certificate (tls.crt) and key (tls.key); empty where the stack does not make them."""
     oidc: Mapping[str, pulumi.Input[str]] = field(repr=False, default_factory=dict)
-    """Those of proxy_oidc.oidc_files; empty without an issuer."""
+    """Those of oidc_files.py; empty without an issuer."""
 
 
 def proxy_manifests(proxy: Proxy, secrets: ProxySecrets) -> dict[str, Manifest]:
@@ -176,7 +179,7 @@ def _deployment(proxy: Proxy) -> Manifest:
         platform.secret_volume("tls", _secret_name(proxy)),
         {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
         *routes_volumes(),
-        *([platform.secret_volume("oidc", OIDC_SECRET)] if proxy.spec.oidc else ()),
+        *([platform.secret_volume("oidc", OIDC_SECRET), *callback_volumes(OIDC_SECRET)] if proxy.spec.oidc else ()),
     ]
     read_at_start = fingerprint(_files(proxy)["envoy.json"])
     return platform.deployment(
@@ -186,7 +189,10 @@ def _deployment(proxy: Proxy) -> Manifest:
         volumes,
         read_at_start,
         serviceAccountName=names.PROXY,
-        initContainers=[routes_container(proxy.routes)],
+        initContainers=[
+            routes_container(proxy.routes),
+            *([callback_container(proxy.image)] if proxy.spec.oidc else ()),
+        ],
         terminationGracePeriodSeconds=seconds(proxy.spec.drain) + END_SECONDS,
         topologySpreadConstraints=[spread(names.PROXY)],
     )
@@ -213,7 +219,7 @@ def _container(proxy: Proxy) -> Manifest:
             mount("tls", TLS_DIR, read_only=True),
             mount("run", ADMIN_SOCKET.rpartition("/")[0]),
             mount("routes", ROUTES_DIR, read_only=True),
-            *([mount("oidc", OIDC_DIR, read_only=True)] if proxy.spec.oidc else ()),
+            *([mount("oidc", OIDC_DIR, read_only=True), socket_mount()] if proxy.spec.oidc else ()),
         ],
     }
 

@@ -55,11 +55,19 @@ FIELDS = {
 }
 """No query, no cookie, no password: the first two may carry secrets, too."""
 
+LOG_FLAGS = ("--log-level", "warn", "--component-log-level", "oauth2:off")
+"""For Envoy's own log: what oauth2 refuses, it writes with the whole query, and sessions that it cannot read, too."""
 
-def access_log() -> list[dict[str, Any]]:
-    """Give the access log: to standard output, at the end of each request."""
+
+def access_log(*, issuer: bool = False) -> list[dict[str, Any]]:
+    """Give the access log: to standard output, at the end of each request.
+
+    Beside an *issuer* it has no reason: Envoy's has the query of whatever had no session, and where a login failed all
+    that the issuer gave, an ID token too.
+    """
     kind = "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog"
-    form = {"json_format": FIELDS, "omit_empty_values": False}
+    fields = {key: value for key, value in FIELDS.items() if not issuer or key != "reason"}
+    form = {"json_format": fields, "omit_empty_values": False}
     return [{"name": "envoy.access_loggers.stdout", "typed_config": {"@type": kind, "log_format": form}}]
 
 

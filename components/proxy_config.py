@@ -8,11 +8,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from components import names, proxy_oidc
+from components import names, proxy_callback, proxy_oidc
 from components.envoy import Config, typed, watched
 from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import early_mutations, http_filters, router
 from components.proxy_oidc import Oidc
+from components.proxy_sources import MODULE, with_shares
 from components.proxy_spec import ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, METRICS_SOCKET, ROUTES_DIR, ROUTES_FILE
 
@@ -71,6 +72,8 @@ class Places:
     sds: str = SDS_FILE
     tls: str = TLS_DIR
     admin: str = ADMIN_SOCKET
+    module: str = MODULE
+    callback: str = proxy_callback.SOCKET
 
 
 def sds_json(places: Places | None = None) -> str:
@@ -91,11 +94,11 @@ def bootstrap(
         "node": {"id": names.PROXY, "cluster": names.PROJECT},
         "admin": {"address": {"pipe": {"path": at.admin, "mode": 0o600}}},
         "static_resources": {
-            "listeners": [_https(host, limits, at, oidc), _plain(at), _health(at)],
+            "listeners": [_https(host, limits, at, oidc), _plain(limits, at), _health(at)],
             "clusters": [
                 _socket("admin", at.admin),
                 _socket("routes", f"{at.routes}/{METRICS_SOCKET}"),
-                *(proxy_oidc.clusters(oidc) if oidc else ()),
+                *([_socket(proxy_callback.CALLBACK, at.callback), *proxy_oidc.clusters(oidc)] if oidc else ()),
             ],
         },
         "dynamic_resources": {"cds_config": watched(at.routes, CLUSTERS_FILE)},
@@ -128,7 +131,7 @@ def _https(host: str, limits: ProxyLimitsSpec, at: Places, oidc: Oidc | None) ->
             http_filters=http_filters(host, limits, oidc),
             upgrade_configs=[{"upgrade_type": SOCKET}],
             local_reply_config=local_replies(issuer=oidc is not None),
-            access_log=access_log(),
+            access_log=access_log(issuer=oidc is not None),
             http_protocol_options={"ignore_http_11_upgrade": [_matches(regex) for regex in _unlike(SOCKET)]},
             http2_protocol_options=_http2(),
             strip_trailing_host_dot=True,
@@ -137,7 +140,7 @@ def _https(host: str, limits: ProxyLimitsSpec, at: Places, oidc: Oidc | None) ->
         "transport_socket": _tls(at),
         "transport_socket_connect_timeout": f"{HEADER_SECONDS}s",
     }
-    return _listener("https", at, at.https, chain)
+    return with_shares(_listener("https", at, at.https, chain), limits, at.module)
 
 
 def _strict() -> Config:
@@ -196,13 +199,12 @@ def _tls(at: Places) -> Config:
     return typed("envoy.transport_sockets.tls", kind, common_tls_context=common)
 
 
-def _plain(at: Places) -> Config:
+def _plain(limits: ProxyLimitsSpec, at: Places) -> Config:
     """Send who comes without TLS to https, whatever the host: no password is asked for here."""
     everything = {"match": {"prefix": "/"}, "redirect": {"https_redirect": True, "response_code": "PERMANENT_REDIRECT"}}
     routes = {"name": "plain", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [everything]}]}
-    return _listener(
-        "plain", at, at.plain, _manager("plain", route_config=routes, http_filters=[router()], **_strict())
-    )
+    chain = _manager("plain", route_config=routes, http_filters=[router()], **_strict())
+    return with_shares(_listener("plain", at, at.plain, chain), limits, at.module)
 
 
 def _health(at: Places) -> Config:

@@ -37,7 +37,7 @@ def http_filters(host: str, limits: ProxyLimitsSpec, oidc: Oidc | None = None) -
         _limit(SOURCE_LIMIT, source, "masked_remote_address", limits.per_source),
         *([proxy_oidc.callback_filter(oidc)] if oidc else ()),
         lua("gpu-runtime.rules", rules(host)),
-        *([proxy_oidc.aside(), proxy_oidc.sign_in(oidc)] if oidc else ()),
+        *([proxy_oidc.aside(), proxy_oidc.parts(), proxy_oidc.sign_in(oidc)] if oidc else ()),
         _basic_auth(only=oidc is None),
         *(proxy_oidc.judges(oidc) if oidc else ()),
         _limit(ORIGIN_LIMIT, origin, "origin", limits.per_origin),

@@ -1,18 +1,20 @@
 """How who has no password signs in at an issuer: Envoy's own filters oauth2, jwt_authn and rbac, one after another.
 
-    callback -> rules -> a unit's own token aside -> oauth2 -> password, where one is said -> ID token -> claims
-    -> our cookies removed -> the token put back
+    callback -> rules -> a unit's own token aside -> parts of the session joined -> oauth2
+    -> password, where one is said -> ID token -> claims -> our cookies removed -> the token put back
 
 Who says a password is asked for a right one; who says none needs a session. The last word has `rbac`: a password that
 was right, or claims that the tenant admits; a virtual host that says nothing admits no claims.
 """
 
-import json
 from dataclasses import dataclass
 
+from components import proxy_callback
+from components import proxy_oidc_rules as programs
 from components.envoy import Config, lua, typed, watched
+from components.oidc_files import CLIENT_SECRET, OIDC_DIR, SESSION_KEY
 from components.oidc_spec import OidcSpec, server_of
-from components.proxy_oidc_rules import CALLBACK, SIGN_OUT, aside_rules, callback_rules, cookie_rules, put_back_rules
+from components.proxy_oidc_rules import CALLBACK, SIGN_OUT
 from components.proxy_rules import COOKIES
 from components.proxy_spec import url
 
@@ -43,10 +45,6 @@ CLAIMED_USER_HEADER = "x-forwarded-claimed-user"
 
 ASIDE_HEADER = "x-gpu-runtime-authorization"
 """What a request says to a unit's own program, from one filter to the last; a client's own is dropped."""
-
-OIDC_DIR = "/oidc"
-CLIENT_SECRET, SESSION_KEY = "client", "session"
-"""Names of the two secrets, each in a file of its own: Envoy takes one of a file."""
 
 ISSUER_SECONDS = "10s"
 """For the issuer's servers to answer."""
@@ -89,36 +87,32 @@ class Oidc:
         return f"{url(self.host, self.port)}{CALLBACK}"
 
 
-def oidc_files(client_secret: str, session_key: str) -> dict[str, str]:
-    """Write the files of both secrets, which Envoy reads again when their folder's content is moved."""
-    said = {CLIENT_SECRET: client_secret, SESSION_KEY: session_key}
-    return {f"{name}.json": _secret_file(name, value) for name, value in said.items()}
-
-
-def _secret_file(name: str, value: str) -> str:
-    kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
-    secret = {"@type": kind, "name": name, "generic_secret": {"secret": {"inline_string": value}}}
-    return json.dumps({"resources": [secret]}) + "\n"
-
-
 def callback_filter(oidc: Oidc) -> Config:
-    """Give the first filter: the issuer comes back to the main host, and is led on to the origin that was asked."""
-    return lua("gpu-runtime.callback", callback_rules(oidc.host))
+    """Give the first filter: the issuer comes back to the main host, and is led on to the origin that was asked.
+
+    It has the code sealed for that origin, and unsealed there.
+    """
+    return lua("gpu-runtime.callback", programs.callback_rules(oidc.host, proxy_callback.CALLBACK))
 
 
 def aside() -> Config:
     """Give the filter behind the rules: to the next ones an Authorization that is no password would be a wrong one."""
-    return lua("gpu-runtime.aside", aside_rules(ASIDE_HEADER))
+    return lua("gpu-runtime.aside", programs.aside_rules(ASIDE_HEADER))
+
+
+def parts() -> Config:
+    """Give the filter around that of sessions: a browser would not keep a long ID token in one cookie."""
+    return lua("gpu-runtime.parts", programs.part_rules())
 
 
 def put_back() -> Config:
     """Give the filter behind all that judge: the unit's program gets what was set aside for it."""
-    return lua("gpu-runtime.put-back", put_back_rules(ASIDE_HEADER))
+    return lua("gpu-runtime.put-back", programs.put_back_rules(ASIDE_HEADER))
 
 
 def judges(oidc: Oidc) -> list[Config]:
     """Give the filters behind that of passwords."""
-    return [_jwt(oidc), _rbac(), lua("gpu-runtime.cookies", cookie_rules())]
+    return [_jwt(oidc), _rbac(), lua("gpu-runtime.cookies", programs.cookie_rules())]
 
 
 def clusters(oidc: Oidc) -> list[Config]:

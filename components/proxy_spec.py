@@ -8,6 +8,9 @@ from components.entry import Drain, ServiceSpec
 from components.model import Host, Model, Port, Whole
 from components.oidc_spec import OidcSpec
 
+ONE_BROWSER = 6
+"""Connections that a browser opens to one host by HTTP/1.1: fewer, and a page lacks parts."""
+
 HOST_LENGTH = 253 - 64
 """So that one label more still is a host name."""
 
@@ -29,6 +32,19 @@ class ProxyLimitsSpec(Model):
     """Requests a second to one storage, port or index, of all who may come in."""
     connections: Annotated[Whole, Field(ge=1, le=20_000)] = 4096
     """Open at once, of all clients."""
+    connections_per_source: Annotated[Whole, Field(ge=ONE_BROWSER, le=20_000)] | None = None
+    """Open at once, of one source, as that of requests is one. Default: an eighth of all.
+
+    That is 512, five each of a hundred people behind one address. A browser has one open for each host that it shows,
+    more where it speaks HTTP/1.1, and one for each WebSocket.
+    """
+    new_connections_per_source: Annotated[Whole, Field(ge=2, le=100_000)] = 100
+    """A second, of one source, and three times that at once: as many as requests, for clients that keep none open."""
+
+    @property
+    def of_source(self) -> int:
+        """Give how many connections one source may have open; a stack file where that is all of them is refused."""
+        return self.connections_per_source or max(ONE_BROWSER, self.connections // 8)
 
 
 class DerivedTls(Model):

@@ -1,11 +1,10 @@
 """Problems of who signs people in: an issuer without its secret, a secret without an issuer, people of no issuer."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from components.names import PROJECT
-from stacks.problems import Problem, Raw
+from stacks.problems import Problem, Raw, table
 
 KEY = "oidcClientSecret"
 PATH = f"{PROJECT}:platform.browser.oidc"
@@ -16,12 +15,12 @@ SECRET = re.compile(r"[!-~]{8,512}")
 
 def oidc_problems(raw: Raw) -> Iterator[Problem]:
     """Yield what is wrong with the issuer of *raw*, or with who relies on one."""
-    own = _table(_table(raw.get("platform")).get("browser")).get("oidc") is not None
+    own = table(table(raw.get("platform")).get("browser")).get("oidc") is not None
     if own:
         yield from _secret(raw)
     elif KEY in raw:
         yield Problem(KEY, f"is for an issuer, and there is no {PATH}; say one there, or remove it")
-    if not own and _table(_table(raw.get("platformStack")).get("browser")).get("oidc") is not True:
+    if not own and table(table(raw.get("platformStack")).get("browser")).get("oidc") is not True:
         yield from _strangers(raw)
 
 
@@ -34,11 +33,7 @@ def _secret(raw: Raw) -> Iterator[Problem]:
 
 
 def _strangers(raw: Raw) -> Iterator[Problem]:
-    for name, tenant in _table(raw.get("tenants")).items():
-        if _table(tenant).get("webClaims"):
+    for name, tenant in table(raw.get("tenants")).items():
+        if table(tenant).get("webClaims"):
             advice = f"say {PATH} in the stack of the platform, or remove it"
             yield Problem(f"tenants.{name}.webClaims", f"admits nobody: no issuer signs anybody in; {advice}")
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -1,11 +1,11 @@
 """Problems of the proxy: what it needs, and who would need it."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
 
 from components.names import PROJECT
+from components.proxy_spec import ProxyLimitsSpec
 from components.storage_spec import StorageSpec
-from stacks.problems import Problem, Raw, valid
+from stacks.problems import Problem, Raw, table, valid
 from stacks.schema import PROXY_IMAGES, ClusterConfig
 
 ADVICE = f"say {PROJECT}:platform.browser: {{host: files.example.com}}"
@@ -13,16 +13,13 @@ ADVICE = f"say {PROJECT}:platform.browser: {{host: files.example.com}}"
 
 def proxy_problems(raw: Raw, images: Collection[str], storages: Mapping[str, StorageSpec | None]) -> Iterator[Problem]:
     """Yield what is wrong with the proxy of *raw*, or its absence; *storages* by ``<storage>.<tenant>``."""
-    platform, other = _table(raw.get("platform")), _table(raw.get("platformStack"))
+    platform, other = table(raw.get("platform")), table(raw.get("platformStack"))
     if platform.get("browser") is not None:
         yield from _images(images)
         yield from _pods(raw)
+        yield from _limits(valid(ProxyLimitsSpec, table(platform["browser"]).get("limits", {})))
     elif other.get("browser") is None:
         yield from _unseen(storages, at_platform="platformStack" in raw)
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _images(images: Collection[str]) -> Iterator[Problem]:
@@ -39,6 +36,16 @@ def _pods(raw: Raw) -> Iterator[Problem]:
     if cluster and not cluster.pod_cidrs:
         where = "`kubectl get pods -A -o wide` shows some of their addresses"
         yield Problem("cluster.podCidrs", f"is missing: the proxy asks pods in these ranges and nobody else; {where}")
+
+
+def _limits(limits: ProxyLimitsSpec | None) -> Iterator[Problem]:
+    """Refuse a share of one source that is all, said or not: then one source shuts out everybody."""
+    if limits and limits.of_source >= limits.connections:
+        yield Problem(
+            "platform.browser.limits.connectionsPerSource",
+            f"is {limits.of_source}, and limits.connections is {limits.connections}: "
+            "one source could shut out everybody; say less here, or more there",
+        )
 
 
 def _unseen(storages: Mapping[str, StorageSpec | None], *, at_platform: bool) -> Iterator[Problem]:

@@ -4,17 +4,19 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from routes.claims import RBAC, admitted
+from routes import claims
 
 from components.derive import Authority
 from components.flows import PROXY as PODS
 from components.flows import ApiServers
 from components.model import Manifest
+from components.oidc_files import oidc_files
 from components.oidc_spec import OidcSpec
 from components.proxy import GRACE_SECONDS, Proxy, ProxySecrets, proxy_manifests, rows_of_proxy
 from components.proxy_config import EVERY, EVERY_IPV4, Places, bootstrap
 from components.proxy_filters import BASIC_AUTH, NOBODY
-from components.proxy_oidc import CLAIMS_RULE, PASSWORD_POLICY, oidc_files
+from components.proxy_oidc import CLAIMS_RULE, PASSWORD_POLICY
+from components.proxy_rules import METADATA
 from components.proxy_spec import CertManagerTls, IssuerRef, ProxyLimitsSpec, ProxySpec, SecretTls
 from components.routes import Routes
 from policy.law import judge
@@ -36,7 +38,7 @@ ISSUER = OidcSpec(
     ca=Authority("0123456789abcdef" * 4, 0, "test").certificate,
 )
 WITH_ISSUER = replace(PROXY, spec=ProxySpec(host="files.example.com", oidc=ISSUER))
-FILES = oidc_files("the-client-secret", "the-session-key")
+FILES = oidc_files("the-client-secret", "the-session-key", "the-callback-key")
 
 
 def test_proxy(golden: Golden) -> None:
@@ -93,7 +95,9 @@ def test_ipv6_is_taken_where_pods_have_it() -> None:
 def test_nobody_is_the_filters_only_user() -> None:
     """Hosts that say no users have this one, whose hash is all zeros; administration is no port."""
     made = bootstrap("files.example.com", ProxyLimitsSpec(), 1 << 30, Places())
-    filters = made["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"]["http_filters"]
+    filters = made["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][-1]["typed_config"][
+        "http_filters"
+    ]
     (users,) = (f["typed_config"]["users"] for f in filters if f["name"] == BASIC_AUTH)
 
     assert users == {"inline_string": f"{NOBODY}\n"}
@@ -106,18 +110,18 @@ def made(proxy: Proxy) -> dict[str, Manifest]:
 
 
 def test_an_issuers_secret_is_in_a_secret_alone() -> None:
-    """What the proxy proves itself with is mounted into Envoy, and in no other object."""
-    objects = made(WITH_ISSUER)
-    having = [role for role, one in objects.items() if "the-client-secret" in str(one) or "the-session-key" in str(one)]
-    (envoy,), (routes,) = pod(WITH_ISSUER)["containers"], pod(WITH_ISSUER)["initContainers"]
+    """What the proxy proves itself with is for Envoy, the key of codes for what seals them, and in no other object."""
+    objects, words = made(WITH_ISSUER), ("the-client-secret", "the-session-key", "the-callback-key")
+    having = [role for role, one in objects.items() if any(word in str(one) for word in words)]
+    secrets = {one["name"]: one["secret"] for one in pod(WITH_ISSUER)["volumes"] if "secret" in one}
+    containers = [*pod(WITH_ISSUER)["containers"], *pod(WITH_ISSUER)["initContainers"]]
+    mounted = {one["name"]: {mount["name"] for mount in one["volumeMounts"]} & set(secrets) for one in containers}
 
     assert having == ["oidc"]
     assert "oidc" not in made(PROXY)
-    assert "oidc" in {mounted["name"] for mounted in envoy["volumeMounts"]}
-    assert "oidc" not in {mounted["name"] for mounted in routes["volumeMounts"]}
-    assert "proxy-oidc" in {
-        volume["secret"]["secretName"] for volume in pod(WITH_ISSUER)["volumes"] if "secret" in volume
-    }
+    assert mounted == {"envoy": {"tls", "oidc"}, "routes": set(), "callback": {"callback-key"}}
+    assert {one["secretName"] for name, one in secrets.items() if name != "tls"} == {"proxy-oidc"}
+    assert secrets["callback-key"]["items"] == [{"key": "callback", "path": "callback"}]
 
 
 def test_an_issuer_is_the_only_address_that_is_opened() -> None:
@@ -134,5 +138,6 @@ def test_an_issuer_is_the_only_address_that_is_opened() -> None:
 
 def test_routes_says_claims_in_the_filters_words() -> None:
     """`routes` names the filter as the proxy does, and lets in who said a right password as that does by itself."""
-    assert RBAC == CLAIMS_RULE
-    assert admitted((("groups", ("team",)),))["rbac"]["rules"]["policies"]["password"] == PASSWORD_POLICY
+    assert (claims.RBAC, claims.RULES) == (CLAIMS_RULE, METADATA)
+    said = claims.judge([("lab-a", (("groups", ("team",)),))])["rbac"]
+    assert said["rules"]["policies"]["password"] == PASSWORD_POLICY

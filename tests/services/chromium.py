@@ -16,6 +16,18 @@ from tools.toolchain import ensure_debian
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 """The key under which WebDriver names an element."""
 
+SHIFT, ENTER = "\ue008", "\ue006"
+"""Keys, as WebDriver writes them; the first is held until the end of what is pressed."""
+
+OPENS = """
+const socket = new WebSocket(`wss://${location.host}/socket`);
+return await new Promise((next, fail) => {
+  socket.onopen = () => next('open');
+  socket.onerror = () => fail('refused');
+});
+"""
+"""Script of a page that opens a WebSocket to where it is from."""
+
 QUIET = (
     "--headless=new",
     "--no-sandbox",  # as root there is no other way
@@ -51,6 +63,12 @@ class Chromium:
         found = self._post("element", {"using": "css selector", "value": selector})
         self._post(f"element/{found[ELEMENT]}/value", {"text": str(file)})
 
+    def press(self, selector: str, keys: str) -> None:
+        """Press *keys* in the element at *selector*, as a person does who clicked it."""
+        found = self._post("element", {"using": "css selector", "value": selector})
+        self._post(f"element/{found[ELEMENT]}/click", {})
+        self._post(f"element/{found[ELEMENT]}/value", {"text": keys})
+
     def screenshot(self, file: Path) -> None:
         """Write what is seen as a picture."""
         file.write_bytes(base64.b64decode(_ask(self.port, "GET", f"/session/{self.session}/screenshot")))
@@ -69,10 +87,13 @@ def _ask(port: int, method: str, path: str, said: Any = None) -> Any:
 
 @contextmanager
 def chromium(folder: Path, host: str, port: int, address: str = "127.0.0.1") -> Iterator[Chromium]:
-    """Run a browser for which *host*, and all below it, is *port* of *address*; every other name leads nowhere."""
+    """Run a browser for which *host*, and all below it, is *port* of *address*; every other name leads nowhere.
+
+    Addresses of loopback are themselves: an issuer's, too.
+    """
     ensure_debian("chromium", "chromium-driver")
     driver = free_port()
-    rules = f"MAP {host} {address}:{port}, MAP *.{host} {address}:{port}, MAP * ~NOTFOUND"
+    rules = f"MAP {host} {address}:{port}, MAP *.{host} {address}:{port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     arguments = [*QUIET, f"--host-resolver-rules={rules}", f"--user-data-dir={folder}"]
     options = {"goog:chromeOptions": {"args": arguments}, "acceptInsecureCerts": True}
     with subprocess.Popen(["chromedriver", f"--port={driver}"], stdout=subprocess.DEVNULL) as process:

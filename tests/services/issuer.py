@@ -23,6 +23,8 @@ from tests.services.world import Authority
 
 CLIENT = "the-client"
 NAVIGATES = {"Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
+LONGEST_COOKIE = 4096
+"""Bytes that browsers keep, name and attributes included; a longer one they drop."""
 COORDINATE = 32
 """Bytes of a number of P-256."""
 
@@ -59,6 +61,8 @@ class Issuer(http.server.ThreadingHTTPServer):
         self.claims: dict[str, Any] = {"sub": "1", "email": "alice@example.com", "email_verified": True}
         self.says: dict[str, Any] = {}
         """In place of what a token rightly says."""
+        self.gives: dict[str, Any] = {}
+        """In place of what it rightly gives for a code."""
         self.codes: dict[str, dict[str, str]] = {}
         self.asked: list[str] = []
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -118,7 +122,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if begun is None or not _redeems(begun, said):
             return self._answer(400, {"error": "invalid_grant"})
         given = {"access_token": "opaque-access-token", "token_type": "Bearer", "expires_in": 600}
-        return self._answer(200, {**given, "id_token": self.server.id_token()})
+        return self._answer(200, {**given, "id_token": self.server.id_token(), **self.server.gives})
 
     def _authorize(self, asked: dict[str, str]) -> None:
         code = f"code-{len(self.server.codes)}-{time.monotonic_ns()}"
@@ -190,6 +194,7 @@ class Visitor:
             assert name.startswith("__Host-"), line
             assert {"secure", "path=/", *kept} <= parts, line
             assert "domain" not in line.lower()
+            assert len(line) <= LONGEST_COOKIE, "no browser keeps it"
             jar.pop(name, None)
             jar |= {} if gone else {name: value}
 

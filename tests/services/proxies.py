@@ -13,7 +13,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,13 +24,18 @@ from typing_extensions import override
 
 from components.derive import Authority
 from components.envoy import Config, typed
+from components.oidc_files import oidc_files
 from components.oidc_spec import OidcSpec
+from components.proxy_answers import LOG_FLAGS
+from components.proxy_callback import KEY
 from components.proxy_config import ROUTE_CONFIG, Places, bootstrap, sds_json
 from components.proxy_filters import BASIC_AUTH
-from components.proxy_oidc import Oidc, oidc_files
+from components.proxy_oidc import Oidc
 from components.proxy_spec import ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
-from tests.services.world import Process, free_port, wait_for
+from tests.services.world import Process, free_port, python
+from tools.images.build import part_files
+from tools.images.recipes import SOURCES
 
 HOST = "files.example.test"
 STORAGE = f"dataset--lab-a.{HOST}"
@@ -108,12 +113,14 @@ class Proxy:
     address: str = "127.0.0.1"
     """Where it listens."""
     process: Process = field(init=False)
+    sealer: Process | None = field(init=False, default=None)
+    """What seals the issuer's codes."""
     places: Places = field(init=False)
 
     def __post_init__(self) -> None:
         for name in ("routes", "tls", "config", "oidc"):
             (self.folder / name).mkdir(parents=True)
-        for name, content in oidc_files(CLIENT_SECRET, SECRET).items():
+        for name, content in oidc_files(CLIENT_SECRET, SECRET, SECRET).items():
             (self.folder / "oidc" / name).write_text(content)
         self.places = Places(
             address=self.address,
@@ -124,6 +131,8 @@ class Proxy:
             sds=str(self.folder / "config/sds.json"),
             tls=str(self.folder / "tls"),
             admin=str(self.folder / "admin.sock"),
+            module=str(part_files(SOURCES) / "sources.so"),
+            callback=str(self.folder / "callback.sock"),
         )
         self.certify(0)
         (self.folder / "config/sds.json").write_text(sds_json(self.places))
@@ -132,12 +141,16 @@ class Proxy:
         self.start()
 
     def start(self) -> None:
-        """Start Envoy, and wait until it takes clients."""
+        """Start Envoy, and what seals codes beside it, and wait until it takes clients."""
+        if self.issuer and self.sealer is None:
+            said = (f"--socket={self.places.callback}", f"--key-file={self.folder}/oidc/{KEY}")
+            self.sealer = python("proxy.callback", *said, output=self.folder / "sealer.log")
+            self.sealer.until(Path(self.places.callback).exists, "codes are sealed")
         config = self.folder / "envoy.json"
         config.write_text(json.dumps(bootstrap(HOST, self.limits, 512 << 20, self.places, self._oidc())))
         argv = [str(self.envoy), "-c", str(config), "--disable-hot-restart", "--concurrency", "1"]
-        self.process = Process([*argv, "--log-level", "warn", "--file-flush-interval-msec", "50"], self.folder / "log")
-        wait_for(self.ready, "the proxy is ready")
+        self.process = Process([*argv, *LOG_FLAGS, "--file-flush-interval-msec", "50"], self.folder / "log")
+        self.process.until(self.ready, "the proxy is ready")
 
     def _oidc(self) -> Oidc | None:
         return Oidc(self.issuer, HOST, self.places.https, str(self.folder / "oidc")) if self.issuer else None
@@ -172,8 +185,12 @@ class Proxy:
         self._write(CLUSTERS_FILE, *clusters)
 
     def _write(self, name: str, *resources: Config) -> None:
+        self.put(name, json.dumps({"resources": resources}))
+
+    def put(self, name: str, text: str) -> None:
+        """Replace a file that it watches, at once."""
         new = self.folder / "routes" / f".{name}"
-        new.write_text(json.dumps({"resources": resources}))
+        new.write_text(text)
         new.rename(self.folder / "routes" / name)
 
     def connect(self, host: str = STORAGE, source: str = "127.0.0.2", epoch: int = 0) -> ssl.SSLSocket:
@@ -215,6 +232,13 @@ class Proxy:
     def admin(self) -> Admin:
         """Give its administration."""
         return Admin(Path(self.places.admin))
+
+    @property
+    def memory(self) -> int:
+        """Give the bytes that Envoy has in memory."""
+        status = Path(f"/proc/{self.process.popen.pid}/status").read_text()
+        (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
+        return int(line.split()[1]) * 1024
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -260,12 +284,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for name, value in [("Content-Length", str(len(content))), *self.server.headers]:
             self.send_header(name, value)
         self.end_headers()
-        half = len(content) // 2
+        parts, half = memoryview(content), len(content) // 2
         with suppress(OSError):
-            self.wfile.write(content[:half])
+            self.wfile.write(parts[:half])
             self.wfile.flush()
             self.server.may_end.wait(30)
-            self.wfile.write(content[half:])
+            self.wfile.write(parts[half:])
 
     def _echo(self) -> None:
         """Take a socket as programs do: one without a key is none."""
@@ -291,6 +315,7 @@ class Upstream(http.server.ThreadingHTTPServer):
     """A server behind the proxy, which says what it was asked."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(self, port: int = 0) -> None:
         self.headers: list[tuple[str, str]] = [("Content-Type", "application/json")]
@@ -311,6 +336,26 @@ class Upstream(http.server.ThreadingHTTPServer):
         self.server_close()
 
 
+class Download:
+    """A download of *size* bytes in the middle of its file; the server ends it only when it may."""
+
+    def __init__(self, asked: Proxy, path: str, size: int, source: str = "127.0.0.2") -> None:
+        self.connection = asked.open(source=source)
+        self.connection.request("GET", path, headers=basic())
+        self.answer = self.connection.getresponse()
+        self.got = self.answer.read(size // 4)
+
+    def finish(self, upstream: Upstream) -> bytes:
+        """Let the file end; give all of it."""
+        upstream.may_end.set()
+        with closing(self.connection):
+            return self.got + self.answer.read()
+
+
+OpenProxy = Callable[..., Proxy]
+"""Starts a proxy with limits; `address` is where it listens."""
+
+
 @contextmanager
 def proxy(
     envoy: Path, folder: Path, upstream: int, issuer: OidcSpec | None = None, address: str = "127.0.0.1", **limits: int
@@ -320,8 +365,9 @@ def proxy(
     try:
         yield made
     finally:
-        made.process.popen.kill()
-        made.process.popen.wait()
+        for process in filter(None, (made.process, made.sealer)):
+            process.popen.kill()
+            process.popen.wait()
 
 
 def curl(asked: Proxy, url: str, *options: str) -> bytes:

@@ -15,7 +15,8 @@ from routes.envoy import clusters_json, routes_json
 from routes.hosts import Site
 
 from components.browser import dufs_arguments
-from tests.services.cluster import PASSWORD, browser, endpoint, endpoint_slice, htpasswd
+from components.routes import CLUSTERS_FILE, ROUTES_FILE
+from tests.services.cluster import PASSWORD, Json, browser, endpoint, endpoint_slice, htpasswd
 from tests.services.cluster import secret as passwords
 from tests.services.proxies import HOST, ROOT, Answer, Proxy, basic
 from tests.services.test_routes import OWNERS, TRAINER, a_view
@@ -26,6 +27,16 @@ from tools.images.recipes import DUFS, ENVOY
 ALICE = basic("alice", PASSWORD)
 LIMIT = 64 << 20
 MIB = 1 << 20
+LOOKS = 50
+"""A second of them."""
+
+
+def tell(proxy: Proxy, services: list[Json], slices: list[Json]) -> None:
+    """Write what `routes` would, for a tenant with these and with Alice."""
+    view = a_view(services=services, slices=slices, secrets=[passwords("lab-a", htpasswd("alice"))])
+    tenants = view.tenants(OWNERS)
+    proxy.put(CLUSTERS_FILE, clusters_json(tenants))
+    proxy.put(ROUTES_FILE, routes_json(tenants, Site(HOST, 443)))
 
 
 class Shown:
@@ -69,13 +80,7 @@ class Shown:
         slices = [endpoint_slice(s, {"http": p}, there) for s, p in zip(services, self.ports.values(), strict=True)]
         services.append(TRAINER)
         slices.append(endpoint_slice(TRAINER, {"lab": self.web}, there))
-        tenants = a_view(services=services, slices=slices, secrets=[passwords("lab-a", htpasswd("alice"))])
-        files = {"clusters.json": clusters_json(tenants.tenants(OWNERS))}
-        files["routes.json"] = routes_json(tenants.tenants(OWNERS), Site(HOST, 443))
-        for name, text in files.items():
-            new = self.proxy.folder / "routes" / f".{name}"
-            new.write_text(text)
-            new.rename(self.proxy.folder / "routes" / name)
+        tell(self.proxy, services, slices)
         wait_for(lambda: self.status("GET", "dataset", "") == http.client.OK, "the proxy knows the storages")
 
     def open(self, storage: str) -> http.client.HTTPConnection:
@@ -137,6 +142,55 @@ def test_uploads_are_added_and_appended(shown: Shown) -> None:
     assert shown.status("PUT", "inbox", "folder/file", content[:MIB]) == 201
     assert shown.status("PATCH", "inbox", "folder/file", content[MIB:], X_Update_Range="append") == 204
     assert shown.ask("GET", "inbox", "folder/file").body == content
+
+
+def test_an_upload_that_was_cut_goes_on(shown: Shown) -> None:
+    """Cut in the middle, on its way through the proxy: what has arrived is there, the rest is appended, bytes equal."""
+    content = os.urandom(48 * MIB)
+    with closing(shown.open("inbox")) as connection:
+        connection.putrequest("PUT", "/storage/lab-a/inbox/cut")
+        for name, value in {**ALICE, "Content-Length": str(len(content))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(content[: 32 * MIB])
+    size = settled(shown.folder / "inbox/cut")
+    answer = shown.ask("HEAD", "inbox", "cut")
+    assert answer.headers["Content-Length"] == str(size)
+    assert 20 * MIB <= size < len(content)
+    assert shown.status("PATCH", "inbox", "cut", content[size:], X_Update_Range="append") == 204
+    assert hashlib.sha256(shown.ask("GET", "inbox", "cut").body).digest() == hashlib.sha256(content).digest()
+
+
+def settled(file: Path) -> int:
+    """Wait until *file* is there and has not grown for a second; give its size."""
+    seen: list[int] = []
+
+    def quiet() -> bool:
+        seen.append(file.stat().st_size if file.exists() else 0)
+        return len(seen) > LOOKS and seen[-1] > 0 and len(set(seen[-LOOKS:])) == 1
+
+    wait_for(quiet, "what has arrived is written", 60)
+    return seen[-1]
+
+
+def test_a_large_file_comes_through_little_memory(shown: Shown) -> None:
+    """Of 20 GB the far end comes at once, and the first GiB streams through a proxy that does not grow with it."""
+    size = 20 * 10**9
+    with (shown.folder / "dataset/sparse").open("wb") as file:
+        file.truncate(size - 4)
+        file.seek(0, os.SEEK_END)
+        file.write(b"last")
+    assert shown.ask("GET", "dataset", "sparse", Range="bytes=-4").body == b"last"
+    before = shown.proxy.memory
+    with closing(shown.open("dataset")) as connection:
+        connection.request("GET", f"{ROOT}/sparse", headers=ALICE)
+        answer = connection.getresponse()
+        assert answer.headers["Content-Length"] == str(size)
+        for _ in range(1024):
+            assert len(answer.read(MIB)) == MIB
+        assert shown.proxy.memory - before < 16 * MIB
+    far = shown.ask("GET", "dataset", "sparse", Range=f"bytes={size - 64 * MIB}-")
+    assert (far.status, far.body) == (206, bytes(64 * MIB - 4) + b"last")
+    assert shown.proxy.memory - before < 16 * MIB
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import base64
 import json
+import signal
 from collections.abc import Iterator
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from routes.view import Port, Storage, Tenant
 from components.proxy_oidc_rules import CALLBACK, SIGN_OUT
 from components.proxy_rules import COOKIES
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
+from tests.services.chromium import OPENS, chromium
 from tests.services.issuer import CLIENT, NAVIGATES, Issuer, Visitor, query, text
 from tests.services.proxies import (
     CLIENT_SECRET,
@@ -36,19 +39,11 @@ from tests.services.world import Authority, wait_for
 from tools.images.build import part_files
 from tools.images.recipes import ENVOY
 
-OTHERS, UNKNOWN = f"dataset--lab-b.{HOST}", f"nothing--lab-a.{HOST}"
+OTHERS, THIRD, UNKNOWN = f"dataset--lab-b.{HOST}", f"dataset--lab-c.{HOST}", f"nothing--lab-a.{HOST}"
 ADMITTED = (("email", ("alice@example.com",)), ("groups", ("team",)))
 SCRIPT = {"Sec-Fetch-Dest": "empty"}
 """What a browser says of what a page fetches."""
 ALICE = {"sub": "1", "email": "alice@example.com", "email_verified": True}
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[Upstream]:
-    """Give a server behind the proxy."""
-    made = Upstream()
-    yield made
-    made.end()
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +58,7 @@ def running(authority: Authority) -> Iterator[Issuer]:
 def asked(
     authority: Authority, running: Issuer, upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxy]:
-    """Give a proxy with two tenants, of whom the second admits nobody whom the issuer signs in."""
+    """Give a proxy with three tenants: the second admits nobody whom the issuer signs in, the third others."""
     folder = tmp_path_factory.mktemp("oidc") / "it"
     with proxy(part_files(ENVOY) / "envoy", folder, upstream.port, running.spec(authority)) as made:
         serve(made, upstream.port)
@@ -75,19 +70,20 @@ def serve(made: Proxy, port: int) -> None:
     at = (Address("127.0.0.1", port),)
     storages, users = (Storage("dataset", "1Gi", None, at),), hashed(USER, PASSWORD)
     first = Tenant("lab-a", "lab-a", users, storages, (Port("trainer", "http", at),), claims=ADMITTED)
-    tenants = [first, Tenant("lab-b", "lab-b", users, storages)]
+    third = Tenant("lab-c", "lab-c", users, storages, claims=(("groups", ("mates",)),))
+    tenants = [first, Tenant("lab-b", "lab-b", users, storages), third]
     files = {CLUSTERS_FILE: clusters_json(tenants), ROUTES_FILE: routes_json(tenants, Site(HOST, made.places.https))}
     for name, content in files.items():
         (made.folder / "routes" / f".{name}").write_text(content)
         (made.folder / "routes" / f".{name}").rename(made.folder / "routes" / name)
     wait_for(lambda: made.status("/", headers=basic()) == HTTPStatus.FOUND, "the tenants are served")
-    wait_for(lambda: made.status("/", OTHERS, headers=basic()) == HTTPStatus.FOUND, "both tenants are served")
+    wait_for(lambda: made.status("/", THIRD, headers=basic()) == HTTPStatus.FOUND, "all tenants are served")
 
 
 @pytest.fixture
 def issuer(running: Issuer) -> Issuer:
     """Give the issuer, which signs in whom it should."""
-    running.claims, running.says, running.signs = dict(ALICE), {}, running.key
+    running.claims, running.says, running.gives, running.signs = dict(ALICE), {}, {}, running.key
     return running
 
 
@@ -120,6 +116,29 @@ def test_a_person_signs_in(visitor: Visitor, issuer: Issuer) -> None:
     assert visitor.seen[-1] == url
     assert visitor.step(url).status == HTTPStatus.OK
     assert issuer.asked == before
+
+
+@pytest.mark.parametrize("path", ["/", f"{ROOT}/a"])
+@pytest.mark.parametrize("host", [STORAGE, PORT])
+def test_who_is_in_many_groups_signs_in_once(visitor: Visitor, issuer: Issuer, host: str, path: str) -> None:
+    """A browser keeps no cookie above 4096 bytes: a longer token is in several, and one of them is none."""
+    groups = [f"a-group-with-a-long-name-{number}" for number in range(300)]
+    issuer.claims = {**ALICE, "groups": groups}
+    url = visitor.url(host, path)
+    visitor.go(url)
+    before, jar = list(issuer.asked), visitor.jar[host]
+    parts = sorted(name for name in jar if "id-token" in name)
+
+    assert len(parts) > 2
+    assert visitor.go(visitor.url(host, f"{ROOT}/b")).status == HTTPStatus.OK
+    assert issuer.asked == before
+    jar[parts[1]] = jar[parts[1]][:-1]
+    assert visitor.step(url).headers["Location"].startswith(issuer.url)
+    issuer.claims = ALICE
+    visitor.go(url)
+    assert visitor.go(visitor.url(host, f"{ROOT}/b")).status == HTTPStatus.OK
+    seen = heard(visitor.step(visitor.url(host, f"{ROOT}/b")))
+    assert "cookie" not in seen
 
 
 def test_one_address_to_come_back_to(visitor: Visitor) -> None:
@@ -252,6 +271,20 @@ def test_a_tenant_that_says_nothing_admits_nobody(visitor: Visitor) -> None:
     assert visitor.go(visitor.url(OTHERS, "/")).status == HTTPStatus.FORBIDDEN
 
 
+@pytest.mark.parametrize("written", ["{}", "{}:{port}", "{}.", "{}.:{port}"])
+@pytest.mark.parametrize("capitals", [False, True])
+def test_each_tenants_people_are_its_own(visitor: Visitor, issuer: Issuer, written: str, *, capitals: bool) -> None:
+    """However the host is written: who is one tenant's is nobody at the next that admits people as well."""
+    for groups, own, others in (("team", STORAGE, THIRD), ("mates", THIRD, STORAGE)):
+        issuer.claims = {"sub": "5", "groups": [groups]}
+        person = Visitor(visitor.proxy, issuer)
+        for host, status in ((own, HTTPStatus.OK), (others, HTTPStatus.FORBIDDEN)):
+            url = person.url(host, f"/storage/{host.partition('.')[0].partition('--')[2]}/dataset/a")
+            assert person.go(url).status == status
+            as_written = written.format(host.upper() if capitals else host, port=person.proxy.places.https)
+            assert host == own or person.step(url, Host=as_written).status != HTTPStatus.OK
+
+
 @pytest.mark.parametrize("groups", ["team", ["others", "team"]])
 def test_one_claim_is_enough(visitor: Visitor, issuer: Issuer, groups: object) -> None:
     """A claim counts as a text and as a list; who has no address has no name for the log."""
@@ -340,6 +373,47 @@ def test_a_changed_state_leads_nowhere(visitor: Visitor, url: str, *, signed_in:
     assert visitor.step(changed).status == HTTPStatus.UNAUTHORIZED
 
 
+def test_a_code_is_for_the_origin_that_was_asked(visitor: Visitor) -> None:
+    """Led to another origin, by whoever made the state, a code is nothing that its page could sign in with."""
+    back = visitor.go(visitor.url(STORAGE, f"{ROOT}/a"), until=visitor.url(HOST, CALLBACK)).headers["Location"]
+    code, state = query(back)["code"], query(back)["state"]
+    said = json.loads(base64.urlsafe_b64decode(state + "=" * (-len(state) % 4)))
+    other = text(json.dumps({**said, "url": visitor.url(PORT, "/")}, separators=(",", ":")).encode())
+    led = visitor.step(back.replace(state, other)).headers["Location"]
+    stolen = query(led)["code"]
+
+    assert led.startswith(visitor.url(PORT, CALLBACK))
+    assert code not in led
+    for taken in (stolen, code, ""):
+        assert visitor.step(visitor.url(STORAGE, f"{CALLBACK}?code={taken}&state={state}")).status != HTTPStatus.FOUND
+    jar = dict(visitor.jar[STORAGE])
+    again = visitor.step(visitor.url(HOST, f"{CALLBACK}?code={stolen}&state={state}")).headers["Location"]
+    assert visitor.step(again).status == HTTPStatus.UNAUTHORIZED, "the issuer knows no such code"
+    visitor.jar[STORAGE] = jar
+    assert visitor.step(visitor.step(back).headers["Location"]).status == HTTPStatus.FOUND
+
+
+def test_nobody_signs_in_while_codes_cannot_be_sealed(visitor: Visitor) -> None:
+    """Without the program that seals them codes go nowhere; passwords and sessions are good all the same."""
+    back = visitor.go(visitor.url(STORAGE, f"{ROOT}/a"), until=visitor.url(HOST, CALLBACK)).headers["Location"]
+    led = visitor.step(back).headers["Location"]
+    sealer = visitor.proxy.sealer
+    assert sealer is not None
+    sealer.popen.send_signal(signal.SIGSTOP)
+    try:
+        assert visitor.step(back).status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert visitor.step(led).status == HTTPStatus.UNAUTHORIZED
+        assert visitor.proxy.status(f"{ROOT}/a") == HTTPStatus.OK
+    finally:
+        sealer.popen.send_signal(signal.SIGCONT)
+    assert visitor.step(led).status == HTTPStatus.FOUND
+
+
+def test_a_password_signs_out_too(visitor: Visitor) -> None:
+    """The address that ends a session never leads to what is behind, whoever asks."""
+    assert visitor.step(visitor.url(PORT, SIGN_OUT), **basic()).status == HTTPStatus.FOUND
+
+
 @pytest.mark.parametrize(
     "state", ["", "state=", "state=%%%", "state=e30", f"state={'A' * 9000}", "code=1", f"state={text(b'x' * 99)}"]
 )
@@ -358,6 +432,24 @@ def test_a_code_never_reaches_what_is_behind(visitor: Visitor) -> None:
     assert Visitor(visitor.proxy, visitor.issuer).step(host, **basic()).status == HTTPStatus.UNAUTHORIZED
 
 
+def test_a_real_browser_signs_in(visitor: Visitor, tmp_path: Path) -> None:
+    """A person who opens a unit's page comes back to it signed in, and it opens WebSockets with that session."""
+    with chromium(tmp_path, HOST, visitor.proxy.places.https) as person:
+        person.get(visitor.url(PORT, "/a?b=c"))
+        assert person.run("return location.href") == visitor.url(PORT, "/a?b=c")
+        assert "alice@example.com" in person.run("return document.body.textContent")
+        assert person.run(OPENS) == "open"
+        assert person.run("return document.cookie") == ""
+
+
+def test_no_socket_without_a_session(visitor: Visitor) -> None:
+    """What opens a WebSocket without one is asked for it, like every other request of a program."""
+    opens = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    said = {**opens, "Origin": visitor.url(PORT, ""), "Sec-Fetch-Dest": "websocket"}
+
+    assert visitor.step(visitor.url(PORT, "/socket"), **said).status == HTTPStatus.UNAUTHORIZED
+
+
 def test_signing_out_ends_the_session(visitor: Visitor) -> None:
     """The browser forgets it, and goes on to the issuer's own end of it."""
     visitor.go(visitor.url(STORAGE, f"{ROOT}/a"))
@@ -369,13 +461,43 @@ def test_signing_out_ends_the_session(visitor: Visitor) -> None:
     assert visitor.step(visitor.url(STORAGE, f"{ROOT}/a")).status == HTTPStatus.FOUND
 
 
-def test_no_log_and_no_answer_has_a_secret(visitor: Visitor, asked: Proxy) -> None:
-    """Neither the client's secret nor a code or token is in any log line; the log has who it was."""
+def failed(visitor: Visitor, issuer: Issuer) -> Iterator[Answer]:
+    """Fail to sign in, by each way back that is none and by each gift of the issuer that is none."""
+    for said in ("", "error=access_denied&state={}", "code=code-1", "state={}"):
+        back = begun(visitor)
+        yield visitor.step(f"{back.partition('?')[0]}?{said.format(query(back)['state'])}")
+    for gives in ({"access_token": None}, {"expires_in": 0}, {"expires_in": "soon"}):
+        issuer.gives = gives
+        yield visitor.step(begun(visitor))
+    issuer.gives = {}
+    # a session that is none any more, and what is no navigation
+    visitor.jar[STORAGE] = {f"{COOKIES}{part}": "eyJ" for part in ("oauth-hmac", "oauth-expires", "id-token")}
+    yield visitor.step(visitor.url(STORAGE, f"{ROOT}/a?state=code-2"), **SCRIPT)
+    visitor.jar.clear()
+
+
+def test_a_login_that_fails_may_begin_again(visitor: Visitor, issuer: Issuer) -> None:
+    """Whom the issuer refuses, or for whom it gives something else, gets a plain 401; then the way is open again."""
+    for answer in failed(visitor, issuer):
+        assert answer.status == HTTPStatus.UNAUTHORIZED
+        assert b"eyJ" not in answer.body
+    assert heard(visitor.go(visitor.url(STORAGE, f"{ROOT}/a")))["x-forwarded-user"] == "alice@example.com"
+
+
+def test_no_log_has_a_secret(visitor: Visitor, issuer: Issuer, asked: Proxy) -> None:
+    """Neither the client's secret nor a code, state or token is in any log line; the log has who it was."""
+
+    def refused() -> int:
+        return sum(one["status"] == HTTPStatus.UNAUTHORIZED for one in asked.log)
+
+    before = refused()
+    tried = len(list(failed(visitor, issuer)))
     visitor.go(visitor.url(STORAGE, f"{ROOT}/logged"))
 
     def who() -> set[object]:
         return {one["user"] for one in asked.log if one["path"] == f"{ROOT}/logged"}
 
     wait_for(lambda: who() == {None, "alice@example.com"}, "the log says who it was, once they had signed in")
+    assert refused() - before >= tried
     for secret in (CLIENT_SECRET, "code-", "eyJ", "opaque-access-token", "state="):
-        assert secret not in asked.process.text
+        assert not [line for line in asked.process.text.splitlines() if secret in line]

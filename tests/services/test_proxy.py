@@ -32,14 +32,6 @@ FILE = f"{ROOT}/a"
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Upstream]:
-    """Give a server behind the proxy."""
-    made = Upstream()
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="module")
 def asked(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """Give a proxy for the tests that only ask."""
     with proxy(part_files(ENVOY) / "envoy", tmp_path_factory.mktemp("proxy") / "it", upstream.port) as made:

@@ -31,14 +31,6 @@ NAMED = ("Content-Disposition", 'inline; filename="a.html"')
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Upstream]:
-    """Give a server behind the proxy."""
-    made = Upstream()
-    yield made
-    made.end()
-
-
-@pytest.fixture(scope="module")
 def asked(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     """Give a proxy for the tests that only ask."""
     with proxy(part_files(ENVOY) / "envoy", tmp_path_factory.mktemp("proxy") / "it", upstream.port) as made:

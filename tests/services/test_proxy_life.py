@@ -5,7 +5,6 @@ import os
 import signal
 import ssl
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.services.proxies import (
     SECRET,
     STORAGE,
     USER,
+    Download,
     Proxy,
     Upstream,
     basic,
@@ -52,25 +52,14 @@ def asked(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
         yield made
 
 
-class Download:
-    """A download in the middle of its file."""
-
-    def __init__(self, asked: Proxy) -> None:
-        self.connection = asked.open()
-        self.connection.request("GET", FILE, headers=basic())
-        self.answer = self.connection.getresponse()
-        self.got = self.answer.read(len(CONTENT) // 4)
-
-    def finish(self, upstream: Upstream) -> bytes:
-        """Let the file end; give all of it."""
-        upstream.may_end.set()
-        with closing(self.connection):
-            return self.got + self.answer.read()
+def begin(asked: Proxy) -> Download:
+    """Begin to download the file."""
+    return Download(asked, FILE, len(CONTENT))
 
 
 def test_a_change_of_routes_cuts_nothing(asked: Proxy, upstream: Upstream) -> None:
     """Storages come and go, passwords change, pods move; who downloads goes on."""
-    download = Download(asked)
+    download = begin(asked)
     asked.routes(*origins(hashed(USER, "another")))
     asked.clusters(cluster("storage", 1), cluster("port", 1))
     wait_for(lambda: asked.status("/x", PORT, headers=basic(password="another")) == 502, "the change is there")
@@ -94,7 +83,7 @@ def test_a_broken_file_changes_nothing(asked: Proxy, upstream: Upstream, text: s
 
 def test_a_new_certificate_is_served_without_a_cut(asked: Proxy, upstream: Upstream) -> None:
     """Whoever renews it, nobody restarts the proxy."""
-    download = Download(asked)
+    download = begin(asked)
     asked.certify(1)
 
     def renewed() -> bool:
@@ -118,7 +107,7 @@ def drain(asked: Proxy, seconds: float, grace: float = 0.2) -> Process:
 
 def test_an_end_waits_for_downloads(asked: Proxy, upstream: Upstream) -> None:
     """Clients are sent elsewhere at once, those who still come are served, and what is in hand comes to its end."""
-    download = Download(asked)
+    download = begin(asked)
     draining = drain(asked, 60)
     wait_for(lambda: not asked.ready(), "new clients are sent elsewhere")
     told = asked.ask("/x", headers={})
@@ -132,7 +121,7 @@ def test_an_end_waits_for_downloads(asked: Proxy, upstream: Upstream) -> None:
 
 def test_an_end_does_not_wait_for_ever(asked: Proxy) -> None:
     """After the time that the stack file grants, what is left is said and cut."""
-    download = Download(asked)
+    download = begin(asked)
     draining = drain(asked, 1)
 
     assert draining.popen.wait(15) == 1
@@ -150,7 +139,7 @@ def test_an_end_without_an_envoy_is_no_reason_to_wait(asked: Proxy) -> None:
 
 def test_a_download_goes_on_after_the_proxys_death(asked: Proxy, upstream: Upstream) -> None:
     """Whoever asks for the rest gets it, of any proxy: bytes are equal."""
-    download = Download(asked)
+    download = begin(asked)
     asked.process.end(signal.SIGKILL)
     with pytest.raises((http.client.IncompleteRead, OSError)):
         download.answer.read()
@@ -160,29 +149,6 @@ def test_a_download_goes_on_after_the_proxys_death(asked: Proxy, upstream: Upstr
     rest = asked.ask(FILE, headers={**basic(), "Range": f"bytes={len(download.got)}-"})
 
     assert download.got + rest.body == CONTENT
-
-
-def test_a_slow_reader_takes_no_memory(asked: Proxy, upstream: Upstream) -> None:
-    """What a client does not read waits at the server, not in the proxy."""
-    upstream.may_end.set()
-    upstream.body = CONTENT * 16
-    held = []
-    before = memory(asked)
-    for _ in range(20):
-        connection = asked.open()
-        connection.request("GET", FILE, headers=basic())
-        held.append(connection)
-    wait_for(lambda: asked.admin.requests("proxy") == 20, "all have begun")
-    holds(lambda: memory(asked) - before < 60 << 20, "memory stays", 2.0)
-    for connection in held:
-        connection.close()
-
-
-def memory(asked: Proxy) -> int:
-    """Give the bytes that Envoy has in memory."""
-    status = Path(f"/proc/{asked.process.popen.pid}/status").read_text()
-    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS"))
-    return int(line.split()[1]) * 1024
 
 
 def test_the_derived_certificate_is_for_every_origin() -> None:

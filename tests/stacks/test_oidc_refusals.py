@@ -1,5 +1,6 @@
 """Who signs people in, in bad stack files: each mistake is refused with its path and advice, and no secret is shown."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -116,9 +117,11 @@ def test_admitted_stacks_learn_that_there_is_an_issuer() -> None:
     assert CLIENT_SECRET not in str(keys.handed_over())
 
 
-def test_the_session_key_is_the_stacks_own() -> None:
-    """Another secret or epoch ends every session; nobody can compute the key from another one."""
-    keys = {derive.session_key(secret, epoch) for secret in (SECRET, SECRET[::-1]) for epoch in (0, 1)}
+@pytest.mark.parametrize("of", [derive.session_key, derive.callback_key])
+def test_the_keys_are_the_stacks_own(of: Callable[[str, int], str]) -> None:
+    """Another secret or epoch ends every session and login; nobody can compute a key from another one."""
+    keys = {of(secret, epoch) for secret in (SECRET, SECRET[::-1]) for epoch in (0, 1)}
 
     assert len(keys) == 4
+    assert derive.session_key(SECRET, 0) != derive.callback_key(SECRET, 0)
     assert derive.gate_key(SECRET, 0) not in keys

@@ -23,6 +23,23 @@ from tests.stacks.test_refusals import LAB, at, refused
         ("tls", {"kind": "none"}, "'derived', 'secret', 'certManager'"),
         ("tls", {"kind": "secret"}, "is missing"),
         ("limits.perSource", 0, "greater than or equal to 1"),
+        ("limits.connectionsPerSource", 5, "greater than or equal to 6"),
+        ("limits.newConnectionsPerSource", 1, "greater than or equal to 2"),
+        (
+            "limits",
+            {"connections": 100, "connectionsPerSource": 101},
+            "connectionsPerSource: is 101, and limits.connections is 100: one source could shut out everybody",
+        ),
+        (
+            "limits",
+            {"connections": 100, "connectionsPerSource": 100},
+            "connectionsPerSource: is 100, and limits.connections is 100: one source could shut out everybody",
+        ),
+        (
+            "limits",
+            {"connections": 6},
+            "connectionsPerSource: is 6, and limits.connections is 6: one source could shut out everybody",
+        ),
         ("user", "x", "is no key of this release"),
         ("service.type", "ExternalName", "LoadBalancer"),
     ],
@@ -32,6 +49,14 @@ def test_refused(path: str, value: object, advice: str) -> None:
     message = refused(at(f"platform.browser.{path}", value=value))
     assert f"platform.browser.{path.partition('.')[0]}" in message
     assert advice in message
+
+
+@pytest.mark.parametrize("limits", [{"connections": 7}, {"connections": 100, "connectionsPerSource": 99}])
+def test_a_share_that_is_not_all_is_taken(limits: dict[str, int]) -> None:
+    """However little it leaves to others, it leaves some."""
+    config = raw(STACKS / "Pulumi.prod.yaml")
+    config["platform"]["browser"]["limits"] = limits
+    parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"})
 
 
 def test_a_browser_without_a_proxy_is_told() -> None:
