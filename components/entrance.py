@@ -14,7 +14,7 @@ CONFIG_FILE = "haproxy.cfg"
 SERVERS_FILE = "servers.json"
 
 RESOURCES = requirements({"cpu": "50m", "memory": "64Mi"}, {"cpu": "2", "memory": "384Mi"})
-"""Every byte of every session passes here; what connections cost is in docs/ssh.md."""
+"""Every byte of every session passes here; tests hold what thousands of connections take of it."""
 
 COMPANION_RESOURCES = requirements({"cpu": "10m", "memory": "32Mi"}, {"cpu": "500m", "memory": "128Mi"})
 

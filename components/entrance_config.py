@@ -24,6 +24,16 @@ TUNNEL_DAYS = 20
 TOO_MANY = 2
 """Times a source's limit: from here on its connections are closed unread, which costs next to nothing."""
 
+WINDOW_SECONDS = 10
+"""Over which new connections are counted: a class that logs in together is one burst and no flood."""
+
+STARTUPS = 150
+"""Connections that have not logged in from which on a unit's sshd turns some away at random: MaxStartups of images/."""
+
+PAIR = 32
+"""Connections of one source to one unit: Ansible's 25 forks and an editor pass. It does not go by the number of
+servers, else another number would roll them all; from five on a stack says its own (stacks/tier_checks.py)."""
+
 RESERVE = 64
 """Connections beside those of clients: the kubelet's questions."""
 
@@ -53,6 +63,9 @@ class TunnelLimitsSpec(Model):
     """From one address, which is one unit's pod unless the cluster hides it. Default: perUnit and SPARE more."""
     total: Annotated[Whole, Field(ge=8, le=100_000)] | None = None
     """Of all. Default: those of all sessions, and UNITS more."""
+    new_per_source: Annotated[Whole, Field(ge=8, le=100_000)] | None = None
+    """New ones from one address in WINDOW_SECONDS. Default: twice newPerSource, which 300 units of a node fit that
+    start at once behind one address, and with which a single pod takes an eighth of what two gates answer."""
 
     def of_source(self, limits: "LimitsSpec") -> int:
         """Give the limit of one address, beside the *limits* of clients."""
@@ -62,19 +75,34 @@ class TunnelLimitsSpec(Model):
         """Give the limit of all, beside the *limits* of clients."""
         return self.total or limits.total + UNITS
 
+    def of_new(self, limits: "LimitsSpec") -> int:
+        """Give the limit of new ones from one address, beside the *limits* of clients."""
+        return self.new_per_source or 2 * limits.new_per_source
+
 
 class LimitsSpec(Model):
     """How many connections each tunnel server takes at once, and how much each unit may send and take through it."""
 
     per_source: Annotated[Whole, Field(ge=1, le=100_000)] = 256
     """From one IPv4 address, or one /64 of IPv6; with `externalTrafficPolicy: Cluster` that is a node's address."""
-    per_unit: Annotated[Whole, Field(ge=1, le=100_000)] = 128
-    """To one host."""
+    per_unit: Annotated[Whole, Field(ge=2, le=100_000)] = 128
+    """To one host: of one, a source could be all."""
+    per_source_of_unit: Annotated[Whole, Field(ge=1, le=100_000)] | None = None
+    """From one source to one host, so that none locks the others out. Default: PAIR, or what is less than perUnit."""
+    new_per_source: Annotated[Whole, Field(ge=1, le=100_000)] = 300
+    """New ones from one source in WINDOW_SECONDS: 100 people behind one address, three connections each, one after
+    another; to hold them all takes a higher perSource. A gate answers some 500 a second, so that a source takes a
+    fifteenth of what two gates do."""
     total: Annotated[Whole, Field(ge=1, le=20_000)] = 4096
     """Of all, those that have not said CONNECT yet included."""
     bandwidth: Bandwidth | None = None
     """Of each unit in a second, to and from it together; the gate has frps keep it, whatever the unit's client says."""
     tunnel: TunnelLimitsSpec = TunnelLimitsSpec()
+
+    @property
+    def of_pair(self) -> int:
+        """The limit of one source to one unit."""
+        return self.per_source_of_unit or min(PAIR, self.per_unit - 1)
 
 
 @dataclass(frozen=True)
@@ -99,7 +127,7 @@ ENDED_NUMBERS = {"status": "%ST", "milliseconds": "%Tt", "up": "%U", "down": "%B
 
 
 def haproxy_cfg(limits: LimitsSpec, drain: int, doors: Doors | None = None) -> str:
-    """Configure the entrance; at its end it lets sessions go on for at most *drain* seconds."""
+    """Configure the entrance of a server; at its end it lets sessions go on for at most *drain* seconds."""
     at = doors or Doors()
     return f"{_common(limits, drain, at)}{_connect(limits, at)}{_behind(at)}"
 
@@ -125,6 +153,8 @@ defaults
   mode http
   log global
   option dontlognull
+  # one connection of HTTP/2 would be any number of sessions, and limits count connections
+  option disable-h2-upgrade
   option http-server-close
   option splice-auto
   timeout connect 2s
@@ -155,16 +185,14 @@ frontend connect
   # proxytunnel names its proxy as Host; frps goes by the target alone, and so do we
   option accept-invalid-http-request
   log-format '{_log_format()}'
-  stick-table type ipv6 size 100k expire 1m store conn_cur
+  stick-table type ipv6 size 100k expire 1m store conn_cur,conn_rate({WINDOW_SECONDS}s),gpc0_rate({WINDOW_SECONDS}s)
   tcp-request connection track-sc0 src,ipmask(32,64)
   tcp-request connection reject if {{ sc0_conn_cur gt {limits.per_source * TOO_MANY} }}
+  tcp-request connection reject if {{ sc0_conn_rate gt {limits.new_per_source * TOO_MANY} }}
   http-request deny deny_status 405 unless METH_CONNECT
   http-request deny deny_status 400 unless {{ url -m reg -i {HOST} }}
   http-request set-var(txn.host) url,lower,field(1,:)
-  http-request deny deny_status 429 if {{ sc0_conn_cur gt {limits.per_source} }}
-  http-request track-sc1 var(txn.host) table units
-  http-request deny deny_status 429 if {{ sc1_conn_cur(units) gt {limits.per_unit} }}
-  # frps would answer 200 before it looks at a password, and knows none
+{_refusals(limits)}  # frps would answer 200 before it looks at a password, and knows none
   http-request del-header proxy-authorization
   http-response set-var(txn.port) bc_src_port
   http-response set-var(txn.event) str(end) if {{ status 200 }}
@@ -174,10 +202,35 @@ frontend connect
 """
 
 
+def _refusals(limits: LimitsSpec) -> str:
+    """Refuse what is above a limit; what a source may not hold itself counts neither for its unit nor as new."""
+    return f"""\
+  http-request {_deny("from your address")} if {{ sc0_conn_cur gt {limits.per_source} }}
+  # what got through counts, and not what was refused: who comes too fast gets in as often as who keeps to it
+  http-request {_deny("from your address in so short a time")} if {{ sc0_gpc0_rate ge {limits.new_per_source} }}
+  http-request set-var(txn.source) src,ipmask(32,64)
+  http-request track-sc2 var(txn.source),concat(" ",txn.host) table pairs
+  http-request {_deny("from your address to this unit")} if {{ sc2_conn_cur(pairs) gt {limits.of_pair} }}
+  http-request track-sc1 var(txn.host) table units
+  http-request {_deny("to this unit")} if {{ sc1_conn_cur(units) gt {limits.per_unit} }}
+  # each that gets this far costs the gate an answer
+  http-request sc-inc-gpc0(0)
+"""
+
+
+def _deny(where: str) -> str:
+    words = f"too many connections {where}: end some, or try again in {WINDOW_SECONDS} seconds"
+    return f'deny deny_status 429 content-type text/plain string "{words}\\n"'
+
+
 def _behind(doors: Doors) -> str:
     return f"""\
 backend units
   stick-table type string len 256 size 100k expire 1m store conn_cur
+
+# a source's address and the host
+backend pairs
+  stick-table type string len 300 size 100k expire 1m store conn_cur
 
 backend frps
   option srvtcpka

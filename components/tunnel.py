@@ -58,6 +58,11 @@ class FrpSpec(Model):
     """True: clients may open ports in their units that lead to the clients' own networks (ssh -R)."""
 
     @property
+    def gated(self) -> bool:
+        """Say whether a gate of ours admits the units, here or elsewhere."""
+        return self.server is None or self.server.gate
+
+    @property
     def tcp_mux(self) -> bool:
         """Say whether the servers carry all sessions of a unit in one connection; ours do not."""
         return self.server.tcp_mux if self.server else False

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from components import names, platform
 from components.bundle import mount
-from components.entrance_config import RESERVE, TUNNEL_DAYS, LimitsSpec
+from components.entrance_config import RESERVE, TUNNEL_DAYS, WINDOW_SECONDS, LimitsSpec
 from components.model import Manifest, requirements
 from policy.baseline import container_security
 
@@ -101,9 +101,13 @@ frontend tunnel
   option logasap
   log-format '{LINE}'
   # whole addresses: pods of one node may share a /64
-  stick-table type ipv6 size 100k expire 1m store conn_cur
+  stick-table type ipv6 size 100k expire 1m store conn_cur,gpc0_rate({WINDOW_SECONDS}s)
   tcp-request connection track-sc0 src
   tcp-request connection reject if {{ sc0_conn_cur gt {limits.tunnel.of_source(limits)} }}
+  # each may ask for a login, of which the gate judges before any token; what was refused does not count, so that units
+  # which all come at once behind one address get in one after the other
+  tcp-request connection reject if {{ sc0_gpc0_rate ge {limits.tunnel.of_new(limits)} }}
+  tcp-request connection sc-inc-gpc0(0)
   tcp-request inspect-delay {HELLO_SECONDS}s
   tcp-request content accept if {{ req.ssl_hello_type 1 }}
   tcp-request content reject

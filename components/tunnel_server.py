@@ -65,7 +65,7 @@ class ServerSpec(Model):
     ca: Certificates
     """Certificate of the authority that signed it, in PEM."""
     gate: StrictBool = False
-    """True: its operator says that it asks a gate; without one, whoever holds its token can take any host."""
+    """True: it asks a gate of ours, whose operator gave `platformKeys`; else whoever holds its token takes any host."""
     tcp_mux: StrictBool = True
     """Its `transport.tcpMux`, on which both sides must agree; true is frp's default."""
 

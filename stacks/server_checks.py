@@ -11,7 +11,7 @@ from components.tunnel import FrpSpec
 from components.tunnel_server import ServerSpec
 from stacks.egress_checks import of_cluster
 from stacks.problems import Problem, Raw, valid
-from stacks.schema import ClusterConfig
+from stacks.schema import ClusterConfig, PlatformKeys
 
 PATH = "platform.ssh.server"
 
@@ -29,19 +29,34 @@ def server_of(raw: Raw) -> ServerSpec | None:
 
 
 def server_problems(raw: Raw) -> Iterator[Problem]:
-    """Yield what is wrong with the server elsewhere, its token, the way to it, and what is said in vain beside it."""
+    """Yield what is wrong with a server elsewhere, its token and keys, the way to it, and what is said in vain."""
     yield from _in_vain(_ssh(raw))
     server = server_of(raw)
     if server is None:
         if "serverToken" in raw and "server" not in _ssh(raw):
             yield Problem("serverToken", f"is for a tunnel server elsewhere, and there is no {PROJECT}:{PATH}")
         return
-    if "serverToken" not in raw:
-        advice = f"`pulumi config set --secret {PROJECT}:serverToken` with the token that it demands of its clients"
-        yield Problem("serverToken", f"is missing: units log in with it at {server.address}; {advice}")
-    elif not TOKEN.fullmatch(str(raw["serverToken"])):
-        yield Problem("serverToken", "must be 16 to 512 printable characters without blanks: so units take it, and frp")
+    yield from _gated(server, raw) if server.gate else _token("serverToken", raw.get("serverToken"), server)
     yield from _by_address(server, raw) if server.is_address else _by_name(server, raw)
+
+
+def _gated(server: ServerSpec, raw: Raw) -> Iterator[Problem]:
+    """Refuse a server with a gate that has handed nothing over: it would refuse every unit."""
+    if "serverToken" in raw:
+        yield Problem("serverToken", f"stands beside {PATH} with `gate: true`; its token is in {PROJECT}:platformKeys")
+    if "platformKeys" not in raw:
+        advice = f"`pulumi config set --secret {PROJECT}:platformKeys` with what its operator gives: {{key, token}}"
+        yield Problem("platformKeys", f"is missing: the gate at {server.address} admits units by it; {advice}")
+    elif keys := valid(PlatformKeys, raw["platformKeys"]):
+        yield from _token("platformKeys.token", keys.token.get_secret_value(), server)
+
+
+def _token(path: str, said: object, server: ServerSpec) -> Iterator[Problem]:
+    if said is None:
+        advice = f"`pulumi config set --secret {PROJECT}:{path}` with the token that it demands of its clients"
+        yield Problem(path, f"is missing: units log in with it at {server.address}; {advice}")
+    elif not TOKEN.fullmatch(str(said)):
+        yield Problem(path, "must be 16 to 512 printable characters without blanks: so units take it, and frp")
 
 
 def _in_vain(ssh: Mapping[str, Any]) -> Iterator[Problem]:

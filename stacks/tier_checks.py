@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.egress import sealed
-from components.entrance_config import LimitsSpec
+from components.entrance_config import STARTUPS, LimitsSpec
 from components.entry import ServiceSpec
+from components.tunnel import FrpSpec
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import ClusterConfig
 
 PATH = "cluster.apiServerCidrs"
+LIMITS = "platform.ssh.limits"
 
 WHERE = "`kubectl get endpointslices -l kubernetes.io/service-name=kubernetes` names its addresses"
 
@@ -21,7 +23,9 @@ def tier_problems(raw: Raw) -> Iterator[Problem]:
     if not isinstance(ssh, Mapping) or "server" in ssh:
         return
     yield from _entrance(ssh)
-    yield from _limits(valid(LimitsSpec, ssh.get("limits", {})))
+    yield from _limits(
+        valid(LimitsSpec, ssh.get("limits", {})), ssh.get("replicas", FrpSpec.model_fields["replicas"].default)
+    )
     cluster = valid(ClusterConfig, raw.get("cluster", {}))
     yield from _api_server(cluster) if cluster else ()
 
@@ -35,20 +39,44 @@ def _entrance(ssh: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def _limits(limits: LimitsSpec | None) -> Iterator[Problem]:
+def _limits(limits: LimitsSpec | None, servers: object) -> Iterator[Problem]:
+    if limits is not None:
+        yield from _of_one_source(limits, servers)
+        yield from _of_units(limits)
+
+
+def _of_one_source(limits: LimitsSpec, servers: object) -> Iterator[Problem]:
+    """Refuse that one source may shut everybody else out of a unit, at a server or at all *servers* together."""
+    path, one = f"{LIMITS}.perSourceOfUnit", limits.of_pair
+    if one >= limits.per_unit:
+        yield Problem(
+            path,
+            f"{one} is not below limits.perUnit, which is {limits.per_unit}: one source could shut everybody else out "
+            "of a unit; say less, or a higher perUnit",
+        )
+    elif type(servers) is int and servers * one >= STARTUPS:
+        yield Problem(
+            path,
+            f"{one} at each of {servers} servers is {servers * one} for one source, and from {STARTUPS} on that have "
+            f"not logged in a unit's sshd turns logins away; say {(STARTUPS - 1) // servers} at most",
+        )
+
+
+def _of_units(limits: LimitsSpec) -> Iterator[Problem]:
     """Refuse fewer connections of units than sessions of clients: each session takes one of its unit."""
-    if limits is None:
-        return
     said = {
         "perSource": (limits.tunnel.per_source, "perUnit", limits.per_unit),
         "total": (limits.tunnel.total, "total", limits.total),
+        "newPerSource": (limits.tunnel.new_per_source, "newPerSource", limits.new_per_source),
     }
     for key, (units, other, clients) in said.items():
-        if units is not None and units < clients:
+        # at the same pace one source could keep all others out of a unit
+        least = clients + (key == "newPerSource")
+        if units is not None and units < least:
             yield Problem(
-                f"platform.ssh.limits.tunnel.{key}",
-                f"{units} is less than limits.{other}, which is {clients}, and each session takes a connection of its "
-                "unit; say more, or leave it out",
+                f"{LIMITS}.tunnel.{key}",
+                f"{units} is too few beside limits.{other}, which is {clients}, since each session takes a connection "
+                f"of its unit; say {least} or more, or leave it out",
             )
 
 

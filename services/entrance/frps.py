@@ -1,7 +1,6 @@
 """What a tunnel server and its peers hold: frps' own API on loopback, and the other companions'."""
 
 import contextlib
-import errno
 import http.client
 import json
 import select
@@ -78,16 +77,18 @@ def online(answer: bytes) -> frozenset[str]:
 
 
 def peer_hosts(host: str, port: int) -> frozenset[str] | None:
-    """Give what a ready peer holds, nothing where it is not there or not ready; None where it cannot be known."""
+    """Give what a ready peer holds, and nothing where it is not ready; None where it cannot be known.
+
+    Nor is it known where the connection is refused: for a pod that has just started, a network plugin may refuse
+    what its rules will let through in a moment.
+    """
     connection = http.client.HTTPConnection(host, port, timeout=PEER_SECONDS)
     with contextlib.closing(connection):
         try:
             connection.request("GET", HOSTS_PATH)
             said = json.loads(connection.getresponse().read(MOST_BYTES))
             return frozenset(map(str, said["hosts"])) if said["ready"] else frozenset()
-        except OSError as error:
-            return frozenset() if error.errno == errno.ECONNREFUSED else None
-        except (http.client.HTTPException, ValueError, KeyError, TypeError):
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
             return None
 
 

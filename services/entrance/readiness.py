@@ -12,7 +12,7 @@ LONGEST_SECONDS = 120.0
 """Since the start, whatever is missing: a mounted token reaches the last unit within some 90 s."""
 
 UNKNOWN_SECONDS = 10.0
-"""For peers that cannot be asked: longer than a name server's hiccup, and no reason to stay away."""
+"""For peers that cannot be asked: longer than walls take to open for a new pod, and no reason to stay away."""
 
 
 @dataclass

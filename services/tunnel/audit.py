@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tunnel.allowance import Allowance
 from tunnel.log import event
 
 LOOK_SECONDS = 1.0
@@ -21,9 +22,6 @@ LOOK_SECONDS = 1.0
 
 CHUNK = 65536
 """Bytes that one look takes at most."""
-
-LINES_A_MINUTE = 120
-"""More than people and editors make; what goes beyond is counted and dropped, so that no unit floods the log."""
 
 LINE = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) session-(?P<what>start|end|revoked)"
@@ -107,27 +105,6 @@ class AuditLog:
             self.memory.write_text(f"{self.inode} {place}")
 
 
-@dataclass
-class Allowance:
-    """How many lines may still be passed on in this minute."""
-
-    ends: float = 0.0
-    left: int = 0
-    dropped: int = 0
-
-    def take(self, now: float) -> bool:
-        """Tell whether one more may pass at *now*; count it where not."""
-        if now >= self.ends:
-            if self.dropped:
-                event("session-lines-dropped", count=self.dropped, reason=f"more than {LINES_A_MINUTE} in a minute")
-            self.ends, self.left, self.dropped = now + 60, LINES_A_MINUTE, 0
-        if self.left == 0:
-            self.dropped += 1
-            return False
-        self.left -= 1
-        return True
-
-
 def pass_on(log: AuditLog, allowance: Allowance, now: float) -> None:
     """Say each new line of *log* that is one."""
     for line in log.read():
@@ -138,7 +115,7 @@ def pass_on(log: AuditLog, allowance: Allowance, now: float) -> None:
 
 def follow(path: Path, memory: Path, stop: threading.Event) -> None:
     """Pass the log at *path* on until *stop* is set, to its end."""
-    log, allowance, over = AuditLog(path, memory), Allowance(), False
+    log, allowance, over = AuditLog(path, memory), Allowance("session"), False
     while not over:
         over = stop.wait(LOOK_SECONDS)
         try:

@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import IO, cast
 
+from tunnel.allowance import Allowance
 from tunnel.frpc_config import Admin, frpc_config
 from tunnel.log import event
 from tunnel.wanted import Server, Wanted
@@ -62,11 +63,12 @@ class Link(Enum):
 
 @dataclass(frozen=True)
 class Program:
-    """What every frpc of this tunnel has in common: its binary, the folder of its files, sshd's port."""
+    """What every frpc of this tunnel has in common: its binary, the folder of its files, sshd's port, its log."""
 
     frpc: Path
     state: Path
     local_port: int
+    lines: Allowance = field(default_factory=lambda: Allowance("frpc"))
 
 
 @dataclass
@@ -165,7 +167,7 @@ def start(program: Program, server: Server, wanted: Wanted, address: str) -> Frp
         cwd=folder,
     )
     frpc = Frpc(server, wanted, process, admin, folder, address)
-    threading.Thread(target=_pass_on, args=(frpc,), daemon=True).start()
+    threading.Thread(target=_pass_on, args=(frpc, program.lines), daemon=True).start()
     return frpc
 
 
@@ -212,15 +214,18 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _pass_on(frpc: Frpc) -> None:
+def _pass_on(frpc: Frpc, allowed: Allowance) -> None:
+    """Hear each line of its log, and say those that the log of this container has room for."""
     hidden = (frpc.wanted.access.token, frpc.wanted.access.capability, frpc.admin.password)
     with cast("IO[str]", frpc.process.stdout) as lines:
         while line := lines.readline(LINE_LIMIT):
             if any(own in line for own in OWN_REQUESTS):
                 continue
             shown = without(line.rstrip(), hidden)
-            frpc.hear(shown, time.monotonic())
-            event("frpc", server=frpc.server.name, line=shown)
+            now = time.monotonic()
+            frpc.hear(shown, now)
+            if allowed.take(now):
+                event("frpc", server=frpc.server.name, line=shown)
 
 
 def complaint_of(line: str) -> str:

@@ -125,7 +125,8 @@ class Supervisor:
             return
         self.said[server] = word
         reason = {"reason": word.reason} if word.reason else {}
-        event("link", server=server.name, state=word.link.value, **reason, servers=word.servers)
+        host = wanted.unit.host
+        event("link", server=server.name, state=word.link.value, **reason, servers=word.servers, host=host)
 
     def _standing(self, server: Server, now: float) -> tuple[Link, str]:
         """Tell how *server* stands; announced is only what also takes sessions and leads to an sshd that greets."""

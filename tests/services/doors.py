@@ -16,7 +16,7 @@ from tunnel.wanted import Server
 
 from components.entrance_config import Doors, LimitsSpec, haproxy_cfg
 from components.tunnel_door import TunnelDoors, door_cfg
-from tests.services.world import ROOT, Frps, Process, free_port, python, wait_for
+from tests.services.world import ROOT, Frps, Process, free_port, python
 
 LUA = ROOT / "services/entrance/sessions.lua"
 
@@ -44,9 +44,9 @@ class Entrance:
             f"127.0.0.1:{self.frps.connect_port}",
             f"{inside}/sessions.lua",
         )
-        (folder / "haproxy.cfg").write_text(haproxy_cfg(self.limits, self.drain, doors))
+        (folder / "haproxy.cfg").write_text(haproxy_cfg(self.limits, self.drain, doors=doors))
         self.process = haproxy(self.root, f"{inside}/haproxy.cfg", self.frps.folder / f"entrance-{self.port}.log")
-        wait_for(self.healthy, "the entrance runs")
+        self.process.until(self.healthy, "the entrance runs")
 
     def healthy(self) -> bool:
         """Tell whether it says that it runs."""
@@ -110,7 +110,7 @@ class TunnelDoor:
         config = self.root / f"door-{self.port}.cfg"
         config.write_text(door_cfg(self.limits, doors))
         self.process = haproxy(self.root, f"/{config.name}", self.frps.folder / f"door-{self.port}.log")
-        wait_for(self.healthy, "the door runs")
+        self.process.until(self.healthy, "the door runs")
 
     @property
     def server(self) -> Server:
@@ -160,7 +160,7 @@ class Companion:
         said = [f"--name={self.frps.name}", f"--servers={self.list_}", f"--frps=127.0.0.1:{self.frps.api_port}"]
         listen = f"--listen=127.0.0.1:{self.port}"
         self.process = python("entrance", *said, listen, output=self.frps.folder / f"companion-{self.port}.log")
-        wait_for(self.answers, "the companion answers")
+        self.process.until(self.answers, "the companion answers")
 
     def answers(self) -> bool:
         """Tell whether it answers at all."""

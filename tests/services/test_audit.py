@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tunnel.audit import LINES_A_MINUTE, Allowance, AuditLog, parsed, pass_on
+from tunnel.allowance import LINES_A_MINUTE, Allowance
+from tunnel.audit import AuditLog, parsed, pass_on
 
 START = (
     "2026-11-21T18:00:00Z session-start session=12 user=alice port=4242 type=ssh-ed25519-cert-v01@openssh.com "
@@ -48,7 +49,7 @@ def test_any_other_line_is_none(line: str) -> None:
 
 def test_lines_are_passed_on_once(log: AuditLog, capsys: pytest.CaptureFixture[str]) -> None:
     """Each whole line is said once; half a line waits for its other half."""
-    allowance = Allowance()
+    allowance = Allowance("session")
     log.path.write_text(START + "\n" + END[:20])
     pass_on(log, allowance, 0)
     pass_on(log, allowance, 1)
@@ -107,7 +108,7 @@ def test_nothing_else_is_read_in_its_place(log: AuditLog, tmp_path: Path) -> Non
 
 def test_a_flood_is_counted_and_dropped(log: AuditLog, capsys: pytest.CaptureFixture[str]) -> None:
     """More lines than anybody needs are not passed on; how many is said in the next minute."""
-    allowance = Allowance()
+    allowance = Allowance("session")
     log.path.write_text((START + "\n") * (LINES_A_MINUTE + 5))
     pass_on(log, allowance, 0)
     assert len(capsys.readouterr().out.splitlines()) == LINES_A_MINUTE

@@ -2,75 +2,25 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.entrance_config import HEADER_SECONDS, LimitsSpec
-from tests.services.doors import Entrance, thrown, unpack_root
-from tests.services.world import Authority, Echo, Frps, Gate, Tunnel, claim, wait_for, wanted
-from tools.images.build import part_files
-from tools.images.recipes import ENTRANCE_ROOT
+from components.entrance_config import HEADER_SECONDS
+from tests.services.doors import Entrance, thrown
+from tests.services.sessions import BANNER, CONNECT, HOST, OpenEntrance, alive, session
+from tests.services.world import Frps, Gate, wait_for
 
-BANNER = b"SSH-2.0-echo\r\n"
-HOST = claim().host
-CONNECT = f"CONNECT {HOST}:22 HTTP/1.1\r\nHost: {HOST}:22\r\n\r\n".encode()
-
-Open = Callable[..., Entrance]
-
-
-@pytest.fixture(scope="session")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the file system of the entrance's image."""
-    if os.geteuid():
-        pytest.skip("the image's file system is entered as root")
-    return unpack_root(part_files(ENTRANCE_ROOT) / "root.tar", tmp_path_factory.mktemp("entrance"))
+FLOOD = 3000
 
 
 @pytest.fixture
-def entrance_to(root: Path, frps: Frps, authority: Authority, sshd: Echo, tmp_path: Path) -> Iterator[Open]:
-    """Start entrances before an frps through which the unit trainer is reached."""
-    with ExitStack() as stack:
-        (tmp_path / "unit" / "mount").mkdir(parents=True)
-        tunnel = Tunnel(tmp_path / "unit", sshd)
-        stack.callback(tunnel.process.end)
-        tunnel.mount(wanted(frps.server, authority, claim()))
-        wait_for(lambda: frps.greeting(HOST) == BANNER, "the unit is reached")
-
-        def begin(drain: int = 60, **limits: int) -> Entrance:
-            made = Entrance(root, frps, LimitsSpec.model_validate(limits), drain)
-            stack.callback(made.process.end, signal.SIGKILL)
-            return made
-
-        yield begin
-
-
-@pytest.fixture
-def entrance(entrance_to: Open) -> Entrance:
+def entrance(entrance_to: OpenEntrance) -> Entrance:
     """Give an entrance with its defaults."""
     return entrance_to()
-
-
-def session(entrance: Entrance, source: str = "127.0.0.1", version: str = "1.1") -> socket.socket:
-    """Open a session and read the banner."""
-    status, connection = entrance.open(HOST, source, version)
-    assert b" 200 " in status
-    connection.settimeout(10)
-    assert connection.recv(len(BANNER), socket.MSG_WAITALL) == BANNER
-    return connection
-
-
-def alive(connection: socket.socket) -> bool:
-    """Tell whether what is sent comes back."""
-    connection.sendall(b"ping")
-    return connection.recv(100) == b"ping"
 
 
 def lines(entrance: Entrance, event: str) -> list[dict[str, Any]]:
@@ -171,53 +121,7 @@ def test_slow_headers_end(entrance: Entrance, piece: bytes) -> None:
     assert time.monotonic() - began < HEADER_SECONDS * 3
 
 
-def test_one_source_has_its_limit(entrance_to: Open) -> None:
-    """Above its limit a source is told 429, far above it is closed unread; others get in, and it does again later."""
-    entrance = entrance_to(per_source=4)
-    held = [session(entrance) for _ in range(4)]
-    assert b" 429 " in entrance.status(HOST)
-    silent: list[socket.socket] = []
-
-    def closed_unread() -> bool:
-        silent.append(entrance.connect())  # two that come at once may count each other, and both be closed
-        return entrance.status(HOST) == b""
-
-    wait_for(closed_unread, "it closes what is far above the limit")
-    with session(entrance, "127.0.0.2") as other:
-        assert alive(other)
-    for connection in (*held, *silent):
-        connection.close()
-    wait_for(lambda: b" 200 " in entrance.status(HOST), "the source gets in again")
-
-
-def test_one_unit_has_its_limit(entrance_to: Open) -> None:
-    """A unit takes so many sessions and no more, from however many sources and in whatever spelling."""
-    entrance = entrance_to(per_unit=3)
-    held = [session(entrance, f"127.0.0.{number + 1}") for number in range(3)]
-    assert b" 429 " in entrance.status(HOST, "127.0.0.9")
-    assert b" 429 " in entrance.status(HOST.upper(), "127.0.0.9")
-    held[0].close()
-    wait_for(lambda: b" 200 " in entrance.status(HOST, "127.0.0.9"), "there is room again")
-    for connection in held:
-        connection.close()
-
-
-FLOOD = 3000
-
-
-@pytest.mark.parametrize("said", [b"", b"CONNECT ", CONNECT], ids=["silent", "half a header", "sessions"])
-def test_an_honest_session_gets_in_among_thousands(entrance_to: Open, said: bytes) -> None:
-    """While thousands of connections are held from one source, a session from another works; memory is bounded."""
-    entrance = entrance_to()
-    with session(entrance, "127.0.0.2") as before, thrown(entrance, FLOOD, said, sources=1):
-        with session(entrance, "127.0.0.2") as during:
-            assert alive(during)
-        assert alive(before)
-        assert entrance.healthy()
-        assert entrance.memory < 128 * 2**20
-
-
-def test_a_flood_from_everywhere_passes(entrance_to: Open) -> None:
+def test_a_flood_from_everywhere_passes(entrance_to: OpenEntrance) -> None:
     """Connections from hundreds of sources that say nothing fill the house; they go, and an honest session gets in."""
     entrance = entrance_to(total=1000)
     with thrown(entrance, FLOOD, b"CONNECT ", sources=500):
@@ -239,7 +143,7 @@ def test_it_drains(entrance: Entrance) -> None:
     assert entrance.process.popen.wait(20) == 0
 
 
-def test_a_drain_has_an_end(entrance_to: Open) -> None:
+def test_a_drain_has_an_end(entrance_to: OpenEntrance) -> None:
     """A session that never ends holds it up for as long as was said, and no longer."""
     entrance = entrance_to(drain=2)
     with session(entrance) as connection:

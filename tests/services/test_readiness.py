@@ -88,9 +88,9 @@ def test_what_is_no_list_is_an_error(answer: bytes) -> None:
         online(answer)
 
 
-def test_a_peer_that_is_not_there_holds_nothing() -> None:
-    """Where nobody listens there is no server; what does not answer at all is unknown."""
-    assert peer_hosts("127.0.0.1", free_port()) == NONE
+def test_a_peer_that_cannot_be_asked_is_unknown() -> None:
+    """Who refuses a connection may be a wall that opens in a moment: what is behind it is as unknown as a lost name."""
+    assert peer_hosts("127.0.0.1", free_port()) is None
     assert peer_hosts("no-such-name.invalid", 1) is None
 
 

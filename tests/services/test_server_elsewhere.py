@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,18 +13,37 @@ from pathlib import Path
 
 import pulumi
 import pytest
+from gate.claim import Claim
 
 from components import derive
 from stacks.keys import Keys
 from stacks.resolve import Stack
-from tests.services.world import Echo, Process, Tunnel, free_port, holds, listens, wait_for
+from tests.services.api import Store
+from tests.services.world import (
+    GATE_KEY,
+    Authority,
+    Echo,
+    Frps,
+    Gate,
+    Process,
+    Tunnel,
+    add_namespace,
+    add_unit,
+    free_port,
+    holds,
+    listens,
+    remove_unit,
+    wait_for,
+)
 from tests.stack_files import SECRET
 from tests.stacks.test_server import TOKEN, stack
 from tools.ssh_connect import RefusedError, connect
+from tools.stack.engine import REPOSITORY
 from tools.toolchain import ensure
 
 BANNER = b"SSH-2.0-echo\r\n"
 NOTEBOOK = "notebook.lab-a"
+STOLEN = "somebody.lab-b.ssh.example.com"
 
 
 @dataclass
@@ -54,7 +75,7 @@ transport.tls.keyFile = "{self.folder}/tls.key"
         (self.folder / "frps.toml").write_text(said)
         argv = [str(ensure("frps")["frps"]), "-c", str(self.folder / "frps.toml")]
         self.process = Process(argv, self.folder / "frps.log")
-        wait_for(lambda: listens(self.port) and listens(self.connect_port), "frps listens")
+        self.process.until(lambda: listens(self.port) and listens(self.connect_port), "frps listens")
 
     def greeting(self, host: str) -> bytes:
         """Return the first line that *host* says; nothing where it cannot be reached."""
@@ -66,7 +87,7 @@ transport.tls.keyFile = "{self.folder}/tls.key"
         return b""
 
 
-def files(made: Stack, alias: str, at: Elsewhere) -> dict[str, str]:
+def files(made: Stack, alias: str, at: "Elsewhere | Frps") -> dict[str, str]:
     """Give what the stack puts beside the unit's tunnel client, with the server where it is here."""
     keys, unit = Keys(made), made.units[alias]
 
@@ -137,7 +158,69 @@ def test_without_a_gate_a_token_takes_any_host(server: Elsewhere, units: Start) 
     """What the preview warns of is so: one unit's files, with another's host in them, announce that host."""
     made = stack("10.9.9.9")
     content = files(made, NOTEBOOK, server)
-    stolen = "somebody.lab-b.ssh.example.com"
-    units({**content, "tunnel.json": json.dumps({**json.loads(content["tunnel.json"]), "host": stolen})})
+    units({**content, "tunnel.json": json.dumps({**json.loads(content["tunnel.json"]), "host": STOLEN})})
 
-    wait_for(lambda: server.greeting(stolen) == BANNER, "the host is taken")
+    wait_for(lambda: server.greeting(STOLEN) == BANNER, "the host is taken")
+
+
+def operators_key(folder: Path, owner: str) -> str:
+    """Derive what a gate's operator gives to stack *owner*, with the command of docs/operations.md."""
+    page = (REPOSITORY / "docs/operations.md").read_text()
+    command = textwrap.dedent(page[page.index("   python3 -c 'import hmac") :].partition("\n   ```")[0])
+    (folder / "key").write_text(f"{GATE_KEY.hex()}\n")
+    argv = ["sh", "-c", command.replace("/prod", f"/{owner}")]
+    return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def gated(tmp_path: Path, authority: Authority) -> Iterator[Frps]:
+    """Start an frps whose operator runs our gate, with a key of its own, against the cluster of the units."""
+    cluster = Store()
+    for unit in units_of(stack("10.9.9.9")):
+        add_namespace(cluster, unit.namespace, unit.owner)
+        add_unit(cluster, unit)
+    gate = Gate(tmp_path, authority, ("prod",), cluster)
+    frps = Frps(tmp_path, authority, gate)
+    frps.process.end()
+    frps.set_token(TOKEN)
+    frps.start()
+    yield frps
+    frps.process.end()
+    gate.end()
+
+
+def units_of(made: Stack) -> list[Claim]:
+    """Give who the units of a stack say that they are."""
+    return [Claim(one.owner, one.namespace, one.name, one.host) for one in made.units.values()]
+
+
+def test_with_our_gate_a_unit_takes_its_own_host_alone(
+    tmp_path: Path, gated: Frps, authority: Authority, units: Start
+) -> None:
+    """Its operator's key, derived for the stack, opens each unit's own host, for as long as the unit is there."""
+    keys = {"key": operators_key(tmp_path, "prod"), "token": TOKEN}
+    made = stack("10.9.9.9", keys, name="frps", ca=authority.ca.read_text(), tcpMux=False)
+    content, unit = files(made, NOTEBOOK, gated), made.units[NOTEBOOK]
+    stolen = unit.host.replace("notebook", "somebody")
+    thief = units({**content, "tunnel.json": json.dumps({**json.loads(content["tunnel.json"]), "host": stolen})})
+    wait_for(lambda: "the capability is not that of unit" in thief.process.text, "the gate to refuse another's host")
+    thief.process.end()
+
+    units(content)
+    wait_for(lambda: gated.greeting(unit.host) == BANNER, "the unit answers through it")
+    assert gated.greeting(stolen) == b""
+    (said,) = [one for one in units_of(made) if one.host == unit.host]
+    remove_unit(gated.gate.cluster, said)
+    wait_for(lambda: gated.greeting(unit.host) == b"", "a unit that is gone takes no new session")
+
+
+def test_with_our_gate_no_other_key_opens_anything(
+    tmp_path: Path, gated: Frps, authority: Authority, units: Start
+) -> None:
+    """What the operator derived for another stack signs for none of this one's units."""
+    keys = {"key": operators_key(tmp_path, "lab"), "token": TOKEN}
+    made = stack("10.9.9.9", keys, name="frps", ca=authority.ca.read_text(), tcpMux=False)
+    tunnel = units(files(made, NOTEBOOK, gated))
+
+    wait_for(lambda: "the capability is not that of unit 'notebook'" in tunnel.process.text, "the gate to refuse it")
+    assert gated.greeting(made.units[NOTEBOOK].host) == b""

@@ -1,27 +1,29 @@
 """The door before frps' own port: the image's HAProxy, the pinned frps, real tunnel clients, and who means no good."""
 
 import contextlib
-import os
 import signal
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from components.entrance_config import LimitsSpec, TunnelLimitsSpec
+from components.entrance_config import WINDOW_SECONDS, LimitsSpec, TunnelLimitsSpec
 from components.tunnel_door import ALIVE_PATH, HELLO_SECONDS
-from tests.services.doors import TunnelDoor, get, memory_of, thrown, unpack_root
-from tests.services.world import Authority, Echo, Frps, Gate, Tunnel, claim, wait_for, wanted
-from tools.images.build import part_files
-from tools.images.recipes import ENTRANCE_ROOT
+from tests.services.doors import TunnelDoor, get, memory_of, thrown
+from tests.services.rude import LOGIN, LOGIN_ANSWER, message
+from tests.services.world import Authority, Echo, Frps, Gate, Tunnel, claim, metas, wait_for, wanted
 
 BANNER = b"SSH-2.0-echo\r\n"
 HOST, OTHER = claim().host, claim("other").host
 FLOOD = 3000
+RUDE = "127.1.0.1"
+SLOWLY = 20
+"""New connections in a window that some tests allow one address: any machine is faster."""
 
 Open = Callable[..., TunnelDoor]
 Join = Callable[[TunnelDoor, str], Tunnel]
@@ -35,21 +37,13 @@ def hello() -> bytes:
     return out.read()
 
 
-@pytest.fixture(scope="session")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the file system of the entrance's image."""
-    if os.geteuid():
-        pytest.skip("the image's file system is entered as root")
-    return unpack_root(part_files(ENTRANCE_ROOT) / "root.tar", tmp_path_factory.mktemp("door"))
-
-
 @pytest.fixture
-def open_door(root: Path, frps: Frps) -> Iterator[Open]:
+def open_door(haproxy_root: Path, frps: Frps) -> Iterator[Open]:
     """Open doors before one frps."""
     with ExitStack() as stack:
 
         def begin(**limits: int) -> TunnelDoor:
-            made = TunnelDoor(root, frps, LimitsSpec(tunnel=TunnelLimitsSpec(**limits)))
+            made = TunnelDoor(haproxy_root, frps, LimitsSpec(tunnel=TunnelLimitsSpec(**limits)))
             stack.callback(made.process.end, signal.SIGKILL)
             return made
 
@@ -115,6 +109,53 @@ def test_one_source_cannot_fill_a_server(open_door: Open, join: Join, frps: Frps
         assert memory_of(frps.process) < before + 32 * 2**20
         assert memory_of(door.process) < 128 * 2**20
         assert door.healthy()
+
+
+def ask_to_log_in(door: TunnelDoor, ca: Path, source: str) -> bytes:
+    """Say Login as whoever is in a pod can, with the unit's claim and no token; give the beginning of the answer."""
+    said = {"version": "0.70.1", "metas": metas(claim()), "privilege_key": "", "timestamp": int(time.time())}
+    context = ssl.create_default_context(cafile=ca)
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", door.port), 10, (source, 0)) as bare,
+        context.wrap_socket(bare, server_hostname="frps") as connection,
+    ):
+        connection.sendall(message(LOGIN, said))
+        return connection.recv(1)
+    return b""
+
+
+def test_one_address_cannot_keep_the_gate_busy(open_door: Open, join: Join, gate: Gate, authority: Authority) -> None:
+    """Logins in a loop from one address cost the gate what it may ask for and no more; a unit elsewhere comes."""
+    door, answers = open_door(new_per_source=SLOWLY), list[bytes]()
+    began = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        loop = pool.submit(lambda: answers.extend(ask_to_log_in(door, authority.ca, RUDE) for _ in range(400)))
+        join(door, "other")
+        loop.result()
+    windows = (time.monotonic() - began) / WINDOW_SECONDS + 2
+    asked = [line for line in gate.process.events("login") if line["unit"] == claim().unit]
+
+    assert answers[:SLOWLY] == [LOGIN_ANSWER] * SLOWLY
+    assert SLOWLY <= len(asked) <= SLOWLY * windows
+
+
+def test_a_unit_that_was_refused_comes_by_itself(open_door: Open, join: Join, authority: Authority) -> None:
+    """The address has had its share when the tunnel client starts: it is refused, tries again and is reached."""
+    door = open_door(new_per_source=SLOWLY)
+    for _ in range(SLOWLY):
+        ask_to_log_in(door, authority.ca, "127.0.0.1")
+    assert ask_to_log_in(door, authority.ca, "127.0.0.1") == b""
+    tunnel = join(door, "trainer")
+    assert tunnel.process.events("exited") or tunnel.process.events("ended")
+
+
+def test_all_units_of_a_node_may_start_at_once(open_door: Open, authority: Authority) -> None:
+    """Behind one address 500 connections come at once and each is heard, as where the cluster hides pods' addresses."""
+    door = open_door(per_source=1000)
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: ask_to_log_in(door, authority.ca, RUDE), range(500)))
+    assert answers == [LOGIN_ANSWER] * len(answers)
 
 
 def test_a_flood_from_everywhere_passes(open_door: Open, join: Join, frps: Frps) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from components import derive
+from components.entrance_config import LimitsSpec, haproxy_cfg
 from components.entry import INTERNAL
 from stacks.host_checks import LONGEST_HOST
 from stacks.load import parse
@@ -34,19 +35,43 @@ LONG = ".".join("a" * 61 for _ in range(4))
             f"{SSH}.limits",
             {"perUnit": 500, "tunnel": {"perSource": 8}},
             f"{SSH}.limits.tunnel.perSource: ",
-            "8 is less than limits.perUnit, which is 500",
+            "8 is too few beside limits.perUnit, which is 500",
         ),
         (
             f"{SSH}.limits",
             {"tunnel": {"perSource": 127}},
             f"{SSH}.limits.tunnel.perSource: ",
-            "127 is less than limits.perUnit, which is 128",
+            "127 is too few beside limits.perUnit, which is 128",
+        ),
+        (
+            f"{SSH}.limits",
+            {"perUnit": 32, "perSourceOfUnit": 32},
+            f"{SSH}.limits.perSourceOfUnit: ",
+            "32 is not below limits.perUnit, which is 32: one source could shut everybody else out",
+        ),
+        (
+            f"{SSH}.limits",
+            {"perSourceOfUnit": 75},
+            f"{SSH}.limits.perSourceOfUnit: ",
+            "75 at each of 2 servers is 150 for one source, and from 150 on that have not logged in",
+        ),
+        (
+            f"{SSH}.limits",
+            {"perSourceOfUnit": 80},
+            f"{SSH}.limits.perSourceOfUnit: ",
+            "a unit's sshd turns logins away; say 74 at most",
+        ),
+        (
+            f"{SSH}.limits",
+            {"newPerSource": 500, "tunnel": {"newPerSource": 500}},
+            f"{SSH}.limits.tunnel.newPerSource: ",
+            "which is 500, since each session takes a connection of its unit; say 501 or more",
         ),
         (
             f"{SSH}.limits",
             {"total": 100, "tunnel": {"total": 99}},
             f"{SSH}.limits.tunnel.total: ",
-            "99 is less than limits.total, which is 100",
+            "99 is too few beside limits.total, which is 100",
         ),
         (f"{SSH}.replicas", True, f"{SSH}.replicas: ", "must be a whole number; true and false are none"),
     ],
@@ -94,9 +119,34 @@ def test_annotations_that_are_taken(path: str, service: dict[str, Any]) -> None:
     assert isinstance(parse(_changed(path, service), ENCRYPTED), StackConfig)
 
 
-@pytest.mark.parametrize("limits", [{"perUnit": 8, "tunnel": {"perSource": 8}}, {"total": 8, "tunnel": {"total": 8}}])
+@pytest.mark.parametrize(
+    ("said", "pair"), [({}, 32), ({"perUnit": 20}, 19), ({"perUnit": 2}, 1), ({"perSourceOfUnit": 7}, 7)]
+)
+def test_one_source_of_a_unit_has_a_share_that_fits(said: dict[str, Any], pair: int) -> None:
+    """Unless it is said, it leaves room for others at one server."""
+    limits = LimitsSpec.model_validate(said)
+
+    assert limits.of_pair == pair
+    assert f"sc2_conn_cur(pairs) gt {pair} " in haproxy_cfg(limits, 60)
+
+
+def test_many_servers_want_a_smaller_share() -> None:
+    """From five on the default of all together is more than a unit's sshd takes: a stack says what it wants instead."""
+    assert isinstance(parse(_changed(f"{SSH}.replicas", 4), ENCRYPTED), StackConfig)
+    assert "32 at each of 5 servers is 160 for one source" in refused(at(f"{SSH}.replicas", 5))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"perUnit": 8, "perSourceOfUnit": 7, "tunnel": {"perSource": 8}},
+        {"total": 8, "tunnel": {"total": 8}},
+        {"perSourceOfUnit": 74},
+        {"newPerSource": 500, "tunnel": {"newPerSource": 501}},
+    ],
+)
 def test_limits_that_fit(limits: dict[str, Any]) -> None:
-    """As many connections of units as sessions are no contradiction."""
+    """As many connections of units as sessions are no contradiction, nor one source just below what sshd takes."""
     assert isinstance(parse(_changed(f"{SSH}.limits", limits), ENCRYPTED), StackConfig)
 
 

@@ -18,17 +18,18 @@ CA = derive.Authority(SECRET, 0, "elsewhere").certificate
 TOKEN = "the-token-of-somebody-elses-server"
 
 
-def stack(address: str) -> Stack:
-    """Give the production stack with its tunnel server at *address*."""
+def stack(address: str, keys: dict[str, str] | None = None, **more: object) -> Stack:
+    """Give the production stack with its tunnel server at *address*, which has a gate where that gave *keys*."""
     config = copy.deepcopy(PROD)
-    server = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA}
+    server = {"address": address, "port": 7001, "name": "frps.example.com", "ca": CA, "gate": bool(keys), **more}
     config["platform"]["ssh"] = served_by(server, config["platform"]["ssh"])
-    config["serverToken"] = TOKEN
+    config |= {"platformKeys": keys} if keys else {"serverToken": TOKEN}
     del config["platform"]["admits"], config["platform"]["browser"]
     del config["tenants"]["lab-a"]["storages"]["imagenet"]["browser"]
     for image in ("entrance", "frp", "gate"):
         del config["images"][image]
-    return Stack(parse(config, {"gpu-runtime:secret", "gpu-runtime:serverToken"}), "prod")
+    secrets = ("secret", "serverToken", "platformKeys")
+    return Stack(parse(config, {f"gpu-runtime:{key}" for key in secrets}), "prod")
 
 
 @pytest.mark.parametrize(("address", "cidr"), [("10.9.9.9", "10.9.9.9/32"), ("fd00::9", "fd00::9/128")])
