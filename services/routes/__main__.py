@@ -18,6 +18,7 @@ from routes.envoy import clusters_json, routes_json
 from routes.files import Files
 from routes.hosts import Site
 from routes.metrics import Metrics
+from routes.room import Left, fitting
 from routes.view import View
 
 API_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -77,6 +78,7 @@ class Writer:
         self._since = 0.0
         self._again = float("-inf")
         self._failed = False
+        self._left: set[tuple[str, str]] = set()
 
     @property
     def age(self) -> float:
@@ -103,7 +105,8 @@ class Writer:
 
     def _write(self, state: tuple[object, ...]) -> None:
         begun = time.monotonic()
-        tenants = self.view.tenants(self.owners)
+        tenants, left = fitting(self.view.tenants(self.owners), self.site)
+        self._tell(left)
         # clusters first, for Envoy: a route that leads to none would answer 503 where it led on before
         texts = {CLUSTERS: clusters_json(tenants), ROUTES: routes_json(tenants, self.site)}
         sizes = {name: len(text) for name, text in texts.items()}
@@ -117,6 +120,14 @@ class Writer:
             counts = {"storages": sum(len(t.storages) for t in tenants), "ports": sum(len(t.ports) for t in tenants)}
             took = round(1000 * (time.monotonic() - begun))
             event("written", files=changed, tenants=len(tenants), **counts, bytes=sizes, milliseconds=took)
+
+    def _tell(self, left: list[Left]) -> None:
+        """Say of whom nothing is served, once for each, however often others change."""
+        now = {(one.event, one.namespace) for one in left}
+        for one in left:
+            if (one.event, one.namespace) not in self._left:
+                event(one.event, owner=one.owner, namespace=one.namespace, bytes=one.bytes, most=one.most)
+        self._left = now
 
     def _wait(self, error: OSError, sizes: dict[str, int]) -> None:
         """Leave what is served, and say so once, however long it lasts."""

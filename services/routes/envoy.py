@@ -6,10 +6,10 @@ keep every other one from being taken.
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from routes.claims import RBAC, admitted
+from routes.claims import RBAC, claims_weight, judge
 from routes.hosts import Site, any_label, is_host, port_label, storage_label, storage_path
 from routes.page import page
 from routes.things import Address
@@ -34,7 +34,15 @@ KEEPALIVE = {"keepalive_time": 60, "keepalive_interval": 10, "keepalive_probes":
 """Seconds, and questions: a pod whose node is gone is noticed, however long a stream may be silent."""
 
 AT_ONCE = {"circuit_breakers": {"thresholds": [{"max_connections": 400, "max_pending_requests": 100}]}}
-"""Requests of one proxy to one browser, and those that wait: two proxies ask less than its memory is for."""
+"""Requests of one proxy to one browser or port, and those that wait: two proxies ask less than a browser's memory is
+for, and one user's downloads that nobody reads are a part of the proxy's."""
+
+BUFFER_BYTES = 64 * 1024
+"""Per connection to what is behind: what a slow reader keeps on that side, as components/proxy_config.py has it for the
+other one. Unsaid, it would be a MiB."""
+
+HEAVIEST = 8 * 1024 * 1024
+"""Bytes of what one tenant says of its people, as a stack file may say it: the rest of the volume is for the others."""
 
 SMALLEST_PAGE = 4096
 """Bytes: what Envoy itself allows a direct response."""
@@ -42,33 +50,61 @@ SMALLEST_PAGE = 4096
 NOT_FOUND = "not found\n"
 
 
-def routes_json(tenants: Iterable[Tenant], site: Site) -> str:
-    """Give the answer of route discovery: a virtual host for each storage, each web port and each tenant's index."""
-    hosts = [host for tenant in tenants for host in _virtual_hosts(tenant, site)]
-    largest = max((len(page) for host in hosts for page in _pages(host)), default=0)
+def routes_json(tenants: Sequence[Tenant], site: Site) -> str:
+    """Give the answer of route discovery: a virtual host for each storage, each web port and each tenant's index.
+
+    Each is text as soon as it is made: as objects they would take ten times as much memory, all at once.
+    """
+    hosts, largest = [], SMALLEST_PAGE
+    for host in (host for tenant in tenants for host in _virtual_hosts(tenant, site)):
+        hosts.append(_text(host))
+        largest = max(largest, *map(len, _pages(host)))
     found = {
         "@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
         "name": ROUTES,
         "ignore_port_in_host_matching": True,
-        "max_direct_response_body_size_bytes": max(SMALLEST_PAGE, largest),
-        "virtual_hosts": hosts,
+        "max_direct_response_body_size_bytes": largest,
+        "typed_per_filter_config": _judged(tenants),
     }
-    return _discovery([found])
+    return _discovery([f'{_text(found)[:-1]},"virtual_hosts":[{",".join(hosts)}]}}'])
+
+
+def weight(tenant: Tenant) -> int:
+    """Give the bytes that a tenant's people take: users in each host, the index and what it has not included."""
+    return (2 + len(tenant.storages) + len(tenant.ports)) * len(tenant.htpasswd) + claims_weight(tenant.claims)
+
+
+def size(tenant: Tenant, site: Site) -> int:
+    """Give the bytes that a tenant takes in both files, made and forgotten one host at a time."""
+    parts = (*_clusters(tenant), *([_judged([tenant])] if tenant.claims else ()))
+    hosts = sum(len(_text(host)) + 1 for host in _virtual_hosts(tenant, site))
+    return hosts + sum(len(_text(part)) + 1 for part in parts)
 
 
 def clusters_json(tenants: Iterable[Tenant]) -> str:
     """Give the answer of cluster discovery, with the addresses of pods in it: a stream stays when others change."""
-    return _discovery([cluster for tenant in tenants for cluster in _clusters(tenant)])
+    return _discovery([_text(cluster) for tenant in tenants for cluster in _clusters(tenant)])
 
 
-def _discovery(resources: list[Json]) -> str:
+def _judged(tenants: Sequence[Tenant]) -> Json:
+    """Say whom an issuer may sign in, where any tenant admits one: the proxy need not have that filter."""
+    people = [(tenant.namespace, tenant.claims) for tenant in tenants if tenant.claims]
+    return {RBAC: judge(people)} if people else {}
+
+
+def _text(resource: Json) -> str:
+    return json.dumps(resource, separators=(",", ":"))
+
+
+def _discovery(resources: Iterable[str]) -> str:
     """Name the version by the content, so that what is the same is known to be."""
-    text = json.dumps(resources, separators=(",", ":"))
+    text = ",".join(resources)
     version = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return f'{{"version_info":"{version}","resources":{text}}}\n'
+    return f'{{"version_info":"{version}","resources":[{text}]}}\n'
 
 
 def _pages(host: Json) -> Iterator[bytes]:
+    yield b""
     for route in host["routes"]:
         yield route.get("direct_response", {}).get("body", {}).get("inline_string", "").encode()
 
@@ -85,7 +121,7 @@ def port_cluster(namespace: str, port: Port) -> str:
 
 def _clusters(tenant: Tenant) -> Iterator[Json]:
     for storage in tenant.storages:
-        yield {**_cluster(storage_cluster(tenant.namespace, storage), storage.endpoints), **AT_ONCE}
+        yield _cluster(storage_cluster(tenant.namespace, storage), storage.endpoints)
     for port in tenant.ports:
         yield _cluster(port_cluster(tenant.namespace, port), port.endpoints)
 
@@ -99,6 +135,8 @@ def _cluster(name: str, addresses: Iterable[Address]) -> Json:
         "name": name,
         "type": "STATIC",
         "connect_timeout": CONNECT_SECONDS,
+        "per_connection_buffer_limit_bytes": BUFFER_BYTES,
+        **AT_ONCE,
         "upstream_connection_options": {"tcp_keepalive": KEEPALIVE},
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]},
     }
@@ -124,19 +162,15 @@ def _virtual_host(tenant: Tenant, site: Site, label: str, routes: list[Json]) ->
     return {
         "name": label,
         "domains": [site.domain(label)],
-        "typed_per_filter_config": _people(tenant),
+        "typed_per_filter_config": _users(tenant),
         "routes": routes,
     }
 
 
-def _people(tenant: Tenant) -> Json:
-    """Say to the filters of the proxy who may come in; to whom nothing is said, that one lets nobody in."""
+def _users(tenant: Tenant) -> Json:
+    """Say who has a password to the filter of the proxy; to whom nothing is said, that one lets nobody in."""
     kind = "type.googleapis.com/envoy.extensions.filters.http.basic_auth.v3.BasicAuthPerRoute"
-    users = {"@type": kind, "users": {"inline_string": tenant.htpasswd}}
-    return {
-        **({BASIC_AUTH: users} if tenant.htpasswd else {}),
-        **({RBAC: admitted(tenant.claims)} if tenant.claims else {}),
-    }
+    return {BASIC_AUTH: {"@type": kind, "users": {"inline_string": tenant.htpasswd}}} if tenant.htpasswd else {}
 
 
 def _index(tenant: Tenant, site: Site) -> Iterator[Json]:

@@ -60,6 +60,8 @@ class Tenant(NamedTuple):
     """Storage, unit that can be reached by SSH, and path there."""
     claims: Claims = ()
     """Whom the tenant admits of those whom an issuer signed in."""
+    owner: str = ""
+    """The stack whose tenant it is."""
 
 
 Networks = tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]
@@ -131,6 +133,7 @@ def _tenant(
         tuple(Port(one.name, port, alone(key, port)) for key, one in units for port in dict.fromkeys(one.web)),
         tuple((storage, one.name, path) for _, one in units for storage, path in one.mounts),
         access.claims,
+        access.holder.owner,
     )
 
 

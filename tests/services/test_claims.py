@@ -10,13 +10,14 @@ from routes.envoy import BASIC_AUTH, routes_json
 from routes.hosts import Site
 from routes.view import View
 
+from components.proxy_rules import METADATA
 from tests.services.cluster import htpasswd, namespace, secret
 
 GROUPS = '{"groups": ["team"]}'
 
 
-def hosts(passwords: str, claims: str | bytes | None) -> list[dict[str, Any]]:
-    """Give the index of a tenant whose Secret has these, and of one that has passwords alone."""
+def served(passwords: str, claims: str | bytes | None) -> dict[str, Any]:
+    """Give the routes of a tenant whose Secret has these, and of one that has passwords alone."""
     view, said = View(()), secret("lab-a", passwords)
     if claims is not None:
         raw = claims.encode() if isinstance(claims, str) else claims
@@ -26,24 +27,47 @@ def hosts(passwords: str, claims: str | bytes | None) -> list[dict[str, Any]]:
     view.slices.replace([])
     view.secrets.replace([said, secret("lab-b", htpasswd("bob"))])
     found = json.loads(routes_json(view.tenants(frozenset({"dev"})), Site("files.test", 443)))
-    made: list[dict[str, Any]] = found["resources"][0]["virtual_hosts"]
-    return [host for host in made if "*" not in host["name"]]
+    made: dict[str, Any] = found["resources"][0]
+    return made
+
+
+def hosts(passwords: str, claims: str | bytes | None) -> list[dict[str, Any]]:
+    """Give the index of each."""
+    return [host for host in served(passwords, claims)["virtual_hosts"] if "*" not in host["name"]]
+
+
+def policies(passwords: str, claims: str | None) -> dict[str, Any]:
+    """Give what is said of an issuer's people."""
+    rules = served(passwords, claims)["typed_per_filter_config"][RBAC]["rbac"]["rules"]
+    assert rules["action"] == "ALLOW"
+    found: dict[str, Any] = rules["policies"]
+    return found
 
 
 def test_claims_are_their_tenants_alone() -> None:
-    """Each origin of the tenant says them beside its passwords; another tenant's says nothing of them."""
-    mine, others = hosts(htpasswd("alice"), GROUPS)
+    """They count at a host of its namespace; passwords count at any that has them, and are looked at first."""
+    found = policies(htpasswd("alice"), GROUPS)
+    matcher = found["tenant/lab-a"]["permissions"][0]["sourced_metadata"]["metadata_matcher"]
+    here = {"string_match": {"exact": "lab-a"}}
 
-    assert set(mine["typed_per_filter_config"]) == {BASIC_AUTH, RBAC}
-    assert '"exact": "team"' in json.dumps(mine)
-    assert set(others["typed_per_filter_config"]) == {BASIC_AUTH}
+    assert list(found) == sorted(found) == ["password", "tenant/lab-a"]
+    assert matcher == {"filter": METADATA, "path": [{"key": "namespace"}], "value": here}
+    assert '"exact": "team"' in json.dumps(found["tenant/lab-a"]["principals"])
+    assert {str(list(host["typed_per_filter_config"])) for host in hosts(htpasswd("alice"), GROUPS)} == {
+        f"['{BASIC_AUTH}']"
+    }
 
 
 def test_claims_need_no_passwords() -> None:
     """A tenant may admit an issuer's people alone: the filter's own user is nobody."""
     mine, _ = hosts("", GROUPS)
 
-    assert set(mine["typed_per_filter_config"]) == {RBAC}
+    assert mine["typed_per_filter_config"] == {}
+
+
+def test_without_claims_nothing_is_said_of_an_issuer() -> None:
+    """A proxy without one has no filter for it."""
+    assert served(htpasswd("alice"), None)["typed_per_filter_config"] == {}
 
 
 @pytest.mark.parametrize(
@@ -77,9 +101,8 @@ def test_nobody_is_nobody() -> None:
 
 def test_an_address_counts_where_it_is_proven() -> None:
     """Only `email` asks for the issuer's word that it was proven."""
-    mine, _ = hosts("", '{"email": ["alice@example.com"]}')
-    other, _ = hosts("", GROUPS)
+    mine, other = (json.dumps(policies("", said)) for said in ('{"email": ["alice@example.com"]}', GROUPS))
 
-    assert "email_verified" in json.dumps(mine)
-    assert "email_verified" not in json.dumps(other)
+    assert "email_verified" in mine
+    assert "email_verified" not in other
     assert read_claims('{"b": ["y", "z"], "a": ["x"]}') == (("a", ("x",)), ("b", ("y", "z")))

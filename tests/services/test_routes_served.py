@@ -1,6 +1,8 @@
 """The real `routes` beside the proxy's real Envoy: what appears in the cluster is served, and a change cuts nothing."""
 
+import base64
 import http
+import json
 import resource
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from tests.services.cluster import (
     endpoint,
     endpoint_slice,
     htpasswd,
+    labels,
     put_browser,
     put_tenant,
     secret,
@@ -301,6 +304,31 @@ def test_what_is_not_ready_is_503(beside: tuple[Proxy, Running]) -> None:
     waits(served, 503, f"{ROOT}/", DATA)
 
 
+@pytest.mark.parametrize("worn", ["lab-a", "elsewhere"])
+def test_a_service_made_by_hand_elsewhere_gains_nothing(
+    beside: tuple[Proxy, Running], upstream: Upstream, worn: str
+) -> None:
+    """With a tenant's labels, or its own, in a namespace that is no tenant's: it has no host, and takes nobody's."""
+    served, routes = beside
+    theirs = Upstream()
+    theirs.body = b"made by hand"
+    shown = browser("data", "elsewhere", labels=labels("browser", "data", worn))
+    port = unit("trainer", "elsewhere", "lab", labels=labels("unit", "trainer", worn))
+    for made, name in ((shown, "http"), (port, "lab")):
+        routes.cluster.put_whole(SERVICES, made)
+        routes.cluster.put_whole(SLICES, endpoint_slice(made, {name: theirs.port}, endpoint("elsewhere", "127.0.0.1")))
+    put_browser(routes.cluster, "later", "lab-a", port=upstream.port)
+    waits(served, 200, "/storage/lab-a/later/", f"later--lab-a.{HOST}")
+    for host in (f"data--elsewhere.{HOST}", f"lab--trainer--elsewhere.{HOST}", f"elsewhere.{HOST}"):
+        assert served.status("/storage/elsewhere/data/", host, headers=ALICE) == 401
+    for path, host in ((f"{ROOT}/", DATA), ("/", LAB)):
+        assert b"made by hand" not in served.ask(path, host, headers=ALICE).body
+    written = "".join((routes.into / name).read_text() for name in (CLUSTERS_FILE, ROUTES_FILE))
+    assert "elsewhere" not in written
+    assert f'"port_value":{theirs.port}' not in written
+    theirs.end()
+
+
 def test_an_address_that_envoy_would_refuse_stops_nobody(beside: tuple[Proxy, Running], upstream: Upstream) -> None:
     """One that is no pod's is left out, whoever wrote it down, and everybody's news go on."""
     served, routes = beside
@@ -405,9 +433,13 @@ def test_it_only_reads_and_only_ours(beside: tuple[Proxy, Running]) -> None:
 
 
 def test_a_thousand_storages(beside: tuple[Proxy, Running]) -> None:
-    """They come within seconds and in few writes; one more is there soon after, and what was served is served on."""
+    """With twenty users, and people of an issuer; one more is there soon after, and what was served is served on."""
     served, routes = beside
     waits(served, 200, f"{ROOT}/", DATA)
+    people = secret("lab-a", htpasswd("alice", *(f"user-{number}" for number in range(20))))
+    claims = json.dumps({"email": [f"user-{number}@example.com" for number in range(20)]})
+    people["data"]["claims"] = base64.b64encode(claims.encode()).decode()
+    routes.cluster.put_whole(SECRETS, people)
     before, begun = routes.written, time.monotonic()
     for number in range(1000):
         put_browser(routes.cluster, f"many-{number}", "lab-a")

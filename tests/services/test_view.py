@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from gate.claim import RefusedError
+from gate.claim import Claim, RefusedError
 from gate.view import NAMESPACES as NAMESPACES_KIND
 from gate.view import SERVICES, View, follow
 from watching.api_server import Kind
@@ -38,10 +38,10 @@ def a_view() -> View:
     return view
 
 
-def refusal(view: View) -> str:
+def refusal(view: View, said: Claim = TRAINER) -> str:
     """Say why the trainer is refused, nothing where it is not."""
     try:
-        view.demand(TRAINER)
+        view.demand(said)
     except RefusedError as refused:
         return str(refused)
     return ""
@@ -101,6 +101,17 @@ def test_the_service_must_be_the_units(found: list[dict[str, Any]]) -> None:
     view = a_view()
     view.services.replace(found)
     assert refusal(view).startswith(("there is no unit 'trainer'", "unit 'trainer' in 'lab-a' has another host"))
+
+
+@pytest.mark.parametrize(("running", "said"), [(True, ""), (False, "has another host than")])
+def test_a_unit_that_is_stopped_is_refused(*, running: bool, said: str) -> None:
+    """What the program writes of a unit that shall not run is nothing that the gate admits anybody by."""
+    unit, view = a_unit(running=running), a_view()
+    view.namespaces.replace([namespace("lab-a", unit.owner)])
+    view.services.replace([unit_manifests(unit, SECRETS)["service"]])
+    refused = refusal(view, Claim(unit.owner, unit.namespace, unit.name, unit.host))
+    assert bool(refused) == bool(said)
+    assert said in refused
 
 
 def test_of_two_that_say_one_host_neither_is_believed() -> None:
