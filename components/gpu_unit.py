@@ -155,11 +155,12 @@ def unit_template(unit: Unit) -> Manifest:
 def _service(unit: Unit) -> Manifest:
     """Say that the unit exists, and under which host: the gate admits no other; its name leads to the pod itself.
 
+    One that is stopped says no host, so that it takes no new session while its pod has its grace.
     Headless with and without ports: an API server takes no address from a Service and gives it none later, so that a
     unit could not get or lose its ports.
     """
     ports = [{"name": p.name, "port": p.port, "targetPort": p.port, "protocol": "TCP"} for p in unit.spec.ports]
-    told = unit.spec.told | ({names.HOST_ANNOTATION: unit.host} if unit.spec.ssh else {})
+    told = unit.spec.told | ({names.HOST_ANNOTATION: unit.host} if unit.spec.ssh and unit.spec.running else {})
     more = {"ports": ports} if ports else {}
     return {
         "apiVersion": "v1",

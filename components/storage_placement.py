@@ -37,6 +37,8 @@ class PodPlacement:
     tolerations: tuple[Manifest, ...] = ()
     beside: str | None = None
     """The running unit that holds a volume which one node at a time can mount."""
+    unit_selector: Mapping[str, str] = field(default_factory=dict)
+    """The labels of the nodes on which that unit may run."""
 
     @property
     def manifest(self) -> Manifest:
@@ -46,10 +48,14 @@ class PodPlacement:
 
     @property
     def with_unit(self) -> Manifest:
-        """Give what a pod's spec gets that mounts the volume while a unit does: it goes where that unit is."""
+        """Give what a pod's spec gets that mounts the volume while a unit does: it goes where that unit is to be.
+
+        The labels are the unit's, so that one that moves has its browser's pod replaced, and not put beside the old pod
+        of the unit: the engine changes storages first.
+        """
         if self.beside is None:
             return self.manifest
-        return {**PodPlacement(tolerations=self.tolerations).manifest, "affinity": _on_the_node_of(self.beside)}
+        return {**PodPlacement(self.unit_selector, self.tolerations).manifest, "affinity": _on_the_node_of(self.beside)}
 
 
 ANYWHERE = PodPlacement()
@@ -66,7 +72,8 @@ def pod_placement(
     selector, tolerations = _said(said, flavors) if said else _of(consumers)
     if beside is None:
         return PodPlacement(selector, _sorted(tolerations))
-    return PodPlacement(selector, _sorted([*tolerations, *_tolerations(beside.flavor)]), beside.name)
+    stood = _sorted([*tolerations, *_tolerations(beside.flavor)])
+    return PodPlacement(selector, stood, beside.name, _selector(beside))
 
 
 def _said(said: PlacementSpec, flavors: Mapping[str, Flavor]) -> tuple[Mapping[str, str], list[Manifest]]:
@@ -77,8 +84,11 @@ def _said(said: PlacementSpec, flavors: Mapping[str, Flavor]) -> tuple[Mapping[s
 
 
 def _of(consumers: Sequence[Consumer]) -> tuple[Mapping[str, str], list[Manifest]]:
-    selector = _common([{**unit.flavor.node_selector, **unit.node_selector} for unit in consumers])
-    return selector, [one for unit in consumers for one in _tolerations(unit.flavor)]
+    return _common(list(map(_selector, consumers))), [one for unit in consumers for one in _tolerations(unit.flavor)]
+
+
+def _selector(unit: Consumer) -> dict[str, str]:
+    return {**unit.flavor.node_selector, **unit.node_selector}
 
 
 def _common(selectors: Sequence[Mapping[str, str]]) -> dict[str, str]:

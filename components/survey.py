@@ -1,17 +1,19 @@
 """What the cluster says of a stack's units, read with the deployer's rights: a few lists, and logs where asked."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from lightkube import Client
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.batch_v1 import Job
-from lightkube.resources.core_v1 import Event, PersistentVolumeClaim, Pod
+from lightkube.resources.core_v1 import ConfigMap, Event, PersistentVolumeClaim, Pod, Service
 from lightkube.resources.discovery_v1 import EndpointSlice
 from status.evidence import LINES, MINUTES_SECONDS
+from status.existence import BESIDE
 from status.objects import TUNNEL, Object, Seen, running
 from status.states import Phase, State, state_of
 from status.tier import SERVICE_LABEL, SHUT
@@ -20,6 +22,14 @@ from components import cluster, names
 from components.cluster_view import PAGE
 
 EVERYWHERE = "*"
+
+KEPT_SECONDS = 5.0
+"""So long a look takes units' Services and keys as they were: all keys of a stack can be megabytes, twice a second."""
+
+UNITS: names.Labels = {"app.kubernetes.io/part-of": names.PROJECT, names.COMPONENT_LABEL: "unit"}
+"""Of the Services that the gate knows units by."""
+
+AnswerT = TypeVar("AnswerT")
 
 WELL = frozenset({Phase.READY, Phase.STOPPED, Phase.EXITED, Phase.ABSENT})
 """Phases of which no event tells more."""
@@ -53,6 +63,10 @@ class Survey:
     jobs: Mapping[str, list[Object]]
     tier: tuple[Object, ...] | None = None
     """EndpointSlices of the tunnel tier; None where nobody asked, or they may not be listed."""
+    services: Mapping[str, list[Object]] | None = None
+    """Units' Services by namespace, of whatever stack, as the gate sees them; None likewise."""
+    keys: Mapping[str, list[Object]] | None = None
+    """Units' ConfigMaps by namespace; None where they may not be listed."""
 
     def seen(self, place: Place) -> Seen:
         """Give what is known of one unit without its events and its log."""
@@ -62,14 +76,25 @@ class Survey:
             claims=tuple(self.claims.get(place.namespace, ())),
             jobs=tuple(self.jobs.get(place.namespace, ())),
             tier=self.tier,
+            services=None if self.services is None else tuple(self.services.get(place.namespace, ())),
+            keys=None if self.keys is None else tuple(self.keys.get(place.namespace, ())),
         )
 
 
-def survey(client: Client, owner: str, namespaces: Iterable[str], *, tier: bool = False) -> Survey:
+def survey(
+    client: Client,
+    owner: str,
+    namespaces: Iterable[str],
+    *,
+    tier: bool = False,
+    gated: bool = False,
+    before: Survey | None = None,
+) -> Survey:
     """List what stack *owner* has: in the whole cluster, or where that may not be listed in its *namespaces*.
 
-    *tier*: its units are reached through the cluster's own tunnel tier, which is looked at, too.
-    Five questions, however many units there are. Raises what the client raises; see ``cluster.answered``.
+    *tier*: its units are reached through the cluster's own tunnel tier, which is looked at, too; *gated*: a gate of
+    ours, wherever that is, admits them by their Services; *before*: take Services and keys from there.
+    Seven questions, however many units there are. Raises what the client raises; see ``cluster.answered``.
     """
     within = sorted(set(namespaces))
     ours = {names.OWNER_LABEL: owner}
@@ -77,22 +102,31 @@ def survey(client: Client, owner: str, namespaces: Iterable[str], *, tier: bool 
     def listed(kind: Any, component: str) -> Iterator[Object]:
         return listed_everywhere(client, kind, within, {**ours, names.COMPONENT_LABEL: component})
 
+    def known_to_the_gate() -> dict[str, list[Object]]:
+        return _by(_namespace, listed_everywhere(client, Service, within, UNITS))
+
     return Survey(
         deployments=_by(_place, listed(Deployment, "unit")),
         pods=_by(_place, listed(Pod, "unit")),
         claims=_by(_namespace, listed(PersistentVolumeClaim, "storage")),
         jobs=_by(_namespace, listed(Job, "prepare")),
-        tier=_tier(client) if tier else None,
+        tier=_if_allowed(lambda: tuple(_tier(client))) if tier else None,
+        services=before.services if before else _if_allowed(known_to_the_gate) if gated else None,
+        keys=before.keys if before else _if_allowed(lambda: _by(_namespace, listed(ConfigMap, "unit"))),
     )
 
 
-def _tier(client: Client) -> tuple[Object, ...] | None:
-    """List what stands behind the tier's Services; None where that may not be listed."""
+def _tier(client: Client) -> Iterator[Object]:
+    """List what stands behind the tier's Services."""
     services: dict[str, Any] = {SERVICE_LABEL: list(SHUT)}
+    found = client.list(EndpointSlice, namespace=names.PLATFORM_NAMESPACE, labels=services)
+    return (one.to_dict() for one in found)
+
+
+def _if_allowed(ask: Callable[[], AnswerT]) -> AnswerT | None:
+    """Give the answer to a question, None where it may not be asked."""
     try:
-        return tuple(
-            one.to_dict() for one in client.list(EndpointSlice, namespace=names.PLATFORM_NAMESPACE, labels=services)
-        )
+        return ask()
     except httpx2.HTTPStatusError as error:
         if error.response.status_code != httpx2.codes.FORBIDDEN:
             raise
@@ -124,15 +158,30 @@ class Looker:
     owner: str
     tier: bool = False
     """Whether the units are reached through the cluster's own tunnel tier."""
+    gated: bool = False
+    """Whether a gate of ours admits them."""
     client: Client | None = None
+    clock: Callable[[], float] = time.monotonic
+    before: tuple[float, Survey] | None = None
+    """When Services and keys were asked for, and the answer."""
 
     def __call__(self, places: Iterable[Place], *, logs: bool) -> list[Judged]:
-        """Judge the units at *places*. Raises UnreachableError when the cluster does not answer."""
+        """Judge the units at *places*. Raises UnreachableError when the cluster does not answer.
+
+        Services and keys may be as they were KEPT_SECONDS ago; what then speaks against a unit is asked for anew.
+        """
         wanted = list(places)
         with cluster.ONE_AT_A_TIME, cluster.answered():
             self.client = self.client or cluster.connect(self.kubeconfig, self.context)
-            found = survey(self.client, self.owner, (place.namespace for place in wanted), tier=self.tier)
-            return list(states(self.client, found, wanted, logs=logs))
+            within = (place.namespace for place in wanted)
+            asked, before = self.before or (self.clock(), None)
+            if self.clock() - asked >= KEPT_SECONDS:
+                asked, before = self.clock(), None
+            found = survey(self.client, self.owner, within, tier=self.tier, gated=self.gated, before=before)
+            judged = list(states(self.client, found, wanted, logs=logs))
+            refused = any(one.state.ssh.reason in BESIDE for one in judged)
+            self.before = None if refused else (asked, found)
+            return judged
 
 
 def events_in(client: Client, namespace: str, kind: str | None = "Pod") -> tuple[Object, ...]:

@@ -1,9 +1,8 @@
 """What no single value of a stack file shows: names that must exist, things that must not meet, sums that must fit."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
 from components import names
 from components.browser import REQUESTS
@@ -23,14 +22,14 @@ from stacks.key_checks import key_problems
 from stacks.oidc_checks import oidc_problems
 from stacks.pod_checks import pod_problems
 from stacks.prepare_checks import copy_problems
-from stacks.problems import Problem, Raw, valid
+from stacks.problems import Problem, Raw, table, valid
 from stacks.proxy_checks import proxy_problems
 from stacks.schema import PLATFORM_IMAGES, TIER_IMAGES
 from stacks.server_checks import server_of, server_problems
 from stacks.storage_checks import placement_problems, sharing_problems
 from stacks.tier_checks import tier_problems
 from stacks.unit_checks import unit_problems
-from stacks.web_checks import web_problems
+from stacks.web_checks import room_problems, web_problems
 
 NAMESPACE_LENGTH = 63
 """A namespace is one DNS label."""
@@ -49,34 +48,34 @@ class View:
     @cached_property
     def tenants(self) -> dict[str, Raw]:
         """Give the tenants as written."""
-        return {name: _table(tenant) for name, tenant in _table(self.raw.get("tenants")).items()}
+        return {name: table(tenant) for name, tenant in table(self.raw.get("tenants")).items()}
 
     @cached_property
     def flavors(self) -> dict[str, Flavor | None]:
         """Give every declared flavor; None where it is itself refused."""
-        return {name: valid(Flavor, flavor) for name, flavor in _table(self.raw.get("flavors")).items()}
+        return {name: valid(Flavor, flavor) for name, flavor in table(self.raw.get("flavors")).items()}
 
     @cached_property
     def gpu_taints(self) -> tuple[str, ...]:
         """Give the keys of taints that the stack calls GPU taints."""
-        found = _table(self.raw.get("cluster")).get("gpuTaints")
+        found = table(self.raw.get("cluster")).get("gpuTaints")
         return tuple(str(key) for key in found) if isinstance(found, list) else ()
 
     @cached_property
     def images(self) -> frozenset[str]:
         """Name the images of the catalogue."""
-        return frozenset(_table(self.raw.get("images")))
+        return frozenset(table(self.raw.get("images")))
 
     @cached_property
     def suffixes(self) -> tuple[str, ...]:
         """Give the platform's domain suffixes; empty where they are refused themselves."""
-        ssh = _table(_table(self.raw.get("platform") or self.raw.get("platformStack")).get("ssh"))
+        ssh = table(table(self.raw.get("platform") or self.raw.get("platformStack")).get("ssh"))
         found = ssh.get("domainSuffixes")
         return tuple(str(suffix) for suffix in found) if isinstance(found, list) else ()
 
     def storages(self, tenant: str) -> dict[str, StorageSpec | None]:
         """Give every storage that *tenant* declares; None where it is itself refused."""
-        return {name: valid(StorageSpec, raw) for name, raw in _table(self.tenants[tenant].get("storages")).items()}
+        return {name: valid(StorageSpec, raw) for name, raw in table(self.tenants[tenant].get("storages")).items()}
 
     @cached_property
     def all_storages(self) -> dict[str, StorageSpec | None]:
@@ -86,16 +85,12 @@ class View:
     @property
     def access_mode(self) -> str:
         """Give the access mode of a storage that says none."""
-        return str(_table(self.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
+        return str(table(self.raw.get("storage")).get("accessMode", "ReadWriteOnce"))
 
     def units(self, tenant: str) -> dict[str, UnitSpec]:
         """Give the sound units of *tenant*."""
-        found = {name: valid(UnitSpec, raw) for name, raw in _table(self.tenants[tenant].get("units")).items()}
+        found = {name: valid(UnitSpec, raw) for name, raw in table(self.tenants[tenant].get("units")).items()}
         return {name: unit for name, unit in found.items() if unit is not None}
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def cross_problems(raw: Raw) -> Iterator[Problem]:
@@ -114,6 +109,7 @@ def cross_problems(raw: Raw) -> Iterator[Problem]:
     yield from server_problems(raw)
     yield from handover_problems(raw)
     yield from tier_problems(raw)
+    yield from room_problems(raw, view.storages, view.units)
     for tenant in view.tenants:
         yield from _namespace(view, tenant)
         yield from _storages(view, tenant)

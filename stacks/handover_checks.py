@@ -7,6 +7,7 @@ from components.names import PROJECT
 from stacks.handover import secret_output
 from stacks.problems import Problem, Raw, valid
 from stacks.schema import PlatformConfig
+from stacks.server_checks import PATH, server_of
 
 
 def handover_problems(raw: Raw) -> Iterator[Problem]:
@@ -17,8 +18,10 @@ def handover_problems(raw: Raw) -> Iterator[Problem]:
     if "platform" not in raw:
         advice = f"a stack of tenants alone says {PROJECT}:platformStack: <organization>/<project>/<stack> instead"
         yield Problem("platform", f"is missing; {advice}")
-    if "platformKeys" in raw:
-        yield Problem("platformKeys", f"is for a stack of tenants alone, and there is no {PROJECT}:platformStack")
+    server = server_of(raw)
+    if "platformKeys" in raw and not (server and server.gate):
+        there = f"there is neither {PROJECT}:platformStack nor a {PATH} with `gate: true`"
+        yield Problem("platformKeys", f"is what another's platform or gate hands over, and {there}")
     if platform := valid(PlatformConfig, raw.get("platform", {})):
         yield from _admits(platform)
 

@@ -10,8 +10,8 @@ import pulumi
 from components import derive, gate
 from components.access import Access, AccessSecrets, htpasswd
 from components.gpu_unit import Unit, UnitSecrets
+from components.oidc_files import oidc_files
 from components.proxy import Proxy, ProxySecrets, hosts
-from components.proxy_oidc import oidc_files
 from components.proxy_spec import DerivedTls
 from components.ssh_client import Access as Login
 from components.tunnel import SERVER_NAME, TunnelSecrets
@@ -123,8 +123,8 @@ class Keys:
     def proxy(self, proxy: Proxy) -> ProxySecrets:
         """Give the certificate of *proxy*, none where it comes from elsewhere, and what an issuer knows it by."""
         given = self.stack.config.oidc_client_secret
-        session = derive.session_key(self._secret, self._epoch)
-        oidc = oidc_files(given.get_secret_value(), session) if proxy.spec.oidc and given else {}
+        own = (derive.session_key(self._secret, self._epoch), derive.callback_key(self._secret, self._epoch))
+        oidc = oidc_files(given.get_secret_value(), *own) if proxy.spec.oidc and given else {}
         if not isinstance(proxy.spec.tls, DerivedTls):
             return ProxySecrets({}, _sealed(oidc))
         certificate, key = self._authority.server(*hosts(proxy.spec))

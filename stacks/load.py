@@ -87,7 +87,7 @@ def cautions(config: StackConfig) -> Iterator[str]:
         yield from _source_cautions("platform.browser.service", platform.browser.service)
     yield from key_cautions(config)
     if config.platform and config.ssh.server and not config.ssh.server.gate:
-        advice = "say `gate: true` once its operator has it ask one"
+        advice = "say `gate: true` once its operator has it ask ours (docs/operations.md)"
         danger = "whoever holds its token, each of the stack's units among them, can announce any unit's host there"
         yield f"{PROJECT}:platform.ssh.server: without a gate, {danger}; {advice}"
     yield from range_cautions(config.egress, "egress")

@@ -148,7 +148,8 @@ def hooks(stack: Stack) -> tuple[pulumi.ResourceHook | None, pulumi.ResourceHook
 
 def looker(stack: Stack) -> Looker:
     """Give what looks at the stack's units while the engine runs."""
-    return Looker(*stack.config.cluster.address, stack.owner, tier=stack.config.ssh.server is None)
+    ssh = stack.config.ssh
+    return Looker(*stack.config.cluster.address, stack.owner, tier=ssh.server is None, gated=ssh.gated)
 
 
 def storage_looker(stack: Stack) -> StorageLooker:

@@ -81,6 +81,11 @@ def structural(model: type[BaseModel], raw: Raw) -> Iterator[Problem]:
                 yield Problem(_path(details["loc"]), _message(model, details))
 
 
+def table(value: object) -> Mapping[str, Any]:
+    """Give *value* where it is a table, an empty one where it is anything else: its shape is another check's."""
+    return value if isinstance(value, Mapping) else {}
+
+
 def valid(model: type[ModelT], raw: object) -> ModelT | None:
     """Parse *raw* less the keys that are wrong by themselves and reported elsewhere; None where that leaves none."""
     try:

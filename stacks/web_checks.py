@@ -1,12 +1,13 @@
 """Problems of what a browser would reach: hosts of one label each, and somebody who leads there."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from components import access
 from components.names import PROJECT
 from components.storage_spec import StorageSpec
 from components.unit_spec import UnitSpec
-from stacks.problems import Problem, Raw
+from stacks.problems import Problem, Raw, table
 
 LABEL_LENGTH = 63
 """Of one label of a host name."""
@@ -19,6 +20,12 @@ MOST_PORTS = 64
 
 ENCODED = "xn"
 """Before a joint it would mark a name in another alphabet."""
+
+
+Storages = Mapping[str, StorageSpec | None]
+Units = Mapping[str, UnitSpec]
+
+ONCE = "whose claims are written once and not for each host"
 
 
 def has_proxy(raw: Raw) -> bool:
@@ -43,6 +50,32 @@ def web_problems(
                 path = f"tenants.{tenant}.units.{name}.ports.{port.name}.expose"
                 yield from _host(path, (port.name, name), namespace)
                 yield from _nobody(raw, path)
+
+
+def room_problems(raw: Raw, storages: Callable[[str], Storages], units: Callable[[str], Units]) -> Iterator[Problem]:
+    """Yield the problem of people whose names at all their hosts would leave `routes` no room for anybody else."""
+    advice = f"name fewer webUsers or webClaims (a group in place of its people), or let issuers sign people in, {ONCE}"
+    total = 0
+    for tenant, said in table(raw.get("tenants")).items():
+        shown = sum(one is not None and one.browser is not None for one in storages(tenant).values())
+        ports = sum(port.expose == "web" for unit in units(tenant).values() for port in unit.ports)
+        heavy = access.weight(_users_of(tenant, said), _claims_of(said), 2 + shown + ports)
+        total += heavy
+        if heavy > access.HEAVIEST:
+            takes = f"{2 + shown + ports} hosts and their people take the proxy {heavy} bytes; {access.HEAVIEST} are"
+            yield Problem(f"tenants.{tenant}", f"{takes} a tenant's part: {advice}")
+    if total > access.HEAVIEST_STACK:
+        takes = f"hosts and their people take the proxy {total} bytes in all; {access.HEAVIEST_STACK} are"
+        yield Problem("tenants", f"{takes} a stack's part: {advice}")
+
+
+def _users_of(tenant: str, said: object) -> Iterable[str]:
+    users = table(said).get("webUsers")
+    return [tenant] if users is None else _texts(users)
+
+
+def _claims_of(said: object) -> Mapping[str, Iterable[str]]:
+    return {str(name): list(_texts(values)) for name, values in table(table(said).get("webClaims")).items()}
 
 
 def _nobody(raw: Raw, path: str) -> Iterator[Problem]:

@@ -35,6 +35,8 @@ class Evidence:
     links: tuple[Link, ...] = ()
     complaint: str = ""
     """Why it has no links, where the tunnel client says so."""
+    host: str = ""
+    """What it announces; empty: it does not say."""
 
     @property
     def announced(self) -> tuple[Link, ...]:
@@ -51,17 +53,17 @@ def evidence(lines: Iterable[str]) -> Evidence:
     """Read the tunnel client's log; what is no line of ours counts for nothing."""
     newest: dict[str, Link] = {}
     listed: list[str] = []
-    complaint = ""
+    complaint = host = ""
     for said in filter(None, map(_object, lines)):
         match said:
             case {"event": "link", "server": str(server), "state": str(state), "servers": list(listed)}:
                 newest[server] = Link(server, state, str(said.get("reason", "")))
-                complaint = ""
+                complaint, host = "", str(said.get("host", ""))
             case {"event": "waiting-for-files", "reason": str(complaint)}:
                 pass
             case _:
                 continue
-    return Evidence(tuple(newest[name] for name in listed if name in newest), complaint)
+    return Evidence(tuple(newest[name] for name in listed if name in newest), complaint, host)
 
 
 def _object(line: str) -> dict[str, object] | None:

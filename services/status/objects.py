@@ -33,6 +33,10 @@ class Seen:
     """When the log was read."""
     tier: tuple[Object, ...] | None = None
     """EndpointSlices of the tunnel tier; None: it is elsewhere, or may not be seen."""
+    services: tuple[Object, ...] | None = None
+    """Units' Services of its namespace, by which the gate knows them; None: no gate of ours, or not to be seen."""
+    keys: tuple[Object, ...] | None = None
+    """Units' ConfigMaps of its namespace; None: they may not be seen."""
 
     @property
     def pod(self) -> Object | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from status.evidence import MINUTES_SECONDS, Evidence, evidence
+from status.existence import turned_away
 from status.failures import container_failure, ending, failure
 from status.objects import (
     EXIT,
@@ -21,7 +22,6 @@ from status.objects import (
     statuses,
     terminated,
 )
-from status.tier import shut
 
 NOT_READ = "NotRead"
 """Reason of an SSH state that nobody knows, since the evidence was not asked for or may not be seen."""
@@ -212,19 +212,20 @@ RULES: tuple[Callable[[Seen], Verdict | None], ...] = (
 
 
 def ssh_of(seen: Seen, verdict: Verdict) -> SshVerdict:
-    """Judge by the tunnel client's own words, and by the tier's, whether a login works; not by the pod's readiness."""
+    """Judge by what tunnel client and tier say and gate and sshd know whether a login works; not by readiness."""
     if not seen.has_ssh:
         return SshVerdict(Ssh.DISABLED, "NoSsh")
     tunnel = status_of(seen.pod, TUNNEL)
     broken = container_failure(tunnel) if tunnel else None
     if broken and verdict.phase is not Phase.STOPPED:
         return SshVerdict(Ssh.FAILED, *broken)
-    if not running(seen.pod, UNIT):
+    if verdict.phase is Phase.STOPPING or not running(seen.pod, UNIT):
         return SshVerdict(Ssh.PENDING, verdict.reason, verdict.message)
     if seen.log is None:
         return SshVerdict(Ssh.PENDING, NOT_READ, "the log of its container `tunnel` was not read")
-    found = _by_links(evidence(seen.log), "yet" if _young(seen) else "lately")
-    closed = shut(seen.tier) if seen.tier is not None and found.state is Ssh.REACHABLE else None
+    said = evidence(seen.log)
+    found = _by_links(said, "yet" if _young(seen) else "lately")
+    closed = turned_away(seen, said.host) if found.state is Ssh.REACHABLE else None
     return SshVerdict(Ssh.PENDING, *closed) if closed else found
 
 

@@ -73,7 +73,7 @@ def test_what_is_said_of_a_storage_counts(
 
 
 def test_who_shows_a_volume_of_one_node_goes_to_its_unit() -> None:
-    """While the unit runs, its node has the volume; its labels are then not asked for, its taints are stood."""
+    """While the unit runs, its node has the volume: the storage's own labels are then not asked for, the unit's are."""
     found = placed(TRAINER, said=PlacementSpec(flavor="cpu")).with_unit
     (term,) = found["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
 
@@ -83,7 +83,25 @@ def test_who_shows_a_volume_of_one_node_goes_to_its_unit() -> None:
     }
     assert term["topologyKey"] == "kubernetes.io/hostname"
     assert found["tolerations"] == [DEDICATED.manifest, GPU_TAINT]
-    assert "nodeSelector" not in found
+    assert found["nodeSelector"] == {"gpu": "h100", "zone": "a", "rack": "7"}
+
+
+@pytest.mark.parametrize(
+    ("flavor", "selector"), [(A100, {"rack": "7"}), (H100, {"rack": "8"}), (H100, {}), (CPU, {})], ids=str
+)
+def test_who_shows_a_volume_of_one_node_moves_with_its_unit(flavor: Flavor, selector: dict[str, str]) -> None:
+    """Where the unit goes to other nodes, it has another pod, which the nodes that the unit leaves do not take."""
+    left, found = placed(TRAINER).with_unit, placed(Consumer("trainer", flavor, selector)).with_unit
+
+    assert found != left
+    assert found["nodeSelector"] == {**flavor.node_selector, **selector}
+
+
+def test_a_unit_that_stays_keeps_who_shows_its_volume() -> None:
+    """What is no matter of nodes' labels replaces no pod of the browser."""
+    other = H100.model_copy(update={"cpu": "4", "memory": "1Gi", "priority_class": "low"})
+
+    assert placed(Consumer("trainer", other, {"rack": "7"})).with_unit == placed(TRAINER).with_unit
 
 
 def test_a_unit_at_rest_binds_nobody() -> None:

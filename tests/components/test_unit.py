@@ -202,6 +202,15 @@ def test_a_unit_without_ssh_announces_no_host() -> None:
     assert "gpu-runtime/host" not in service(**FULL | {"ssh": None})["metadata"]["annotations"]
 
 
+def test_a_unit_that_is_stopped_announces_no_host() -> None:
+    """From the moment that it shall not run nobody new gets in, whatever its pod does until it ends; the rest stays."""
+    stopped, run = service(**FULL | {"running": False}), service(**FULL)
+    host = run["metadata"]["annotations"].pop("gpu-runtime/host")
+
+    assert host
+    assert stopped == run
+
+
 def test_only_ports_exposed_to_the_tenant_are_open() -> None:
     """A port that says nothing is reached by nobody."""
     policy = unit_manifests(a_unit(**FULL), SECRETS)["walls-in"]["spec"]

@@ -76,7 +76,8 @@ def test_a_server_without_a_gate_is_told() -> None:
     for gate in (False, True):
         server = {"address": "198.18.9.9", "name": "frps.example.com", "ca": ca, "gate": gate}
         config["platform"]["ssh"] = served_by(server, config["platform"]["ssh"])
-        made = parse({**config, "serverToken": SECRET}, {"gpu-runtime:secret", "gpu-runtime:serverToken"})
+        given = {"platformKeys": {"key": "0" * 64, "token": SECRET}} if gate else {"serverToken": SECRET}
+        made = parse({**config, **given}, {f"gpu-runtime:{key}" for key in ("secret", *given)})
         found[gate] = [caution for caution in cautions(made) if "without a gate" in caution]
 
     assert (len(found[False]), found[True]) == (1, [])

@@ -212,6 +212,13 @@ def without(said: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in copy.deepcopy(said).items() if key not in keys}
 
 
+def elsewhere(*, gate: bool = True, **more: Any) -> dict[str, Any]:
+    """Give what a stack says whose tunnel server is elsewhere, and asks a gate of ours."""
+    ssh = served_by({**SERVER, "gate": gate}, PROD["platform"]["ssh"])
+    said = {"platform": {"ssh": ssh}, "platformKeys": LAB["platformKeys"], **more}
+    return {key: value for key, value in said.items() if value is not None}
+
+
 SERVER = {"address": "198.18.9.9", "name": "frps.example.com", "ca": handed_over()["platformStack"]["ca"]}
 
 
@@ -222,7 +229,15 @@ SERVER = {"address": "198.18.9.9", "name": "frps.example.com", "ca": handed_over
         ({**LAB, "platform": without(PROD["platform"], "admits")}, "platformStack", "beside gpu-runtime:platform"),
         ({**LAB, "previousSecret": SECRET}, "previousSecret", "has no use beside platformStack"),
         (without(LAB, "platformKeys"), "platformKeys", "pulumi stack output 'admitted-<this stack>' --show-secrets"),
-        ({**PROD, "platformKeys": LAB["platformKeys"]}, "platformKeys", "there is no gpu-runtime:platformStack"),
+        ({**PROD, "platformKeys": LAB["platformKeys"]}, "platformKeys", "neither gpu-runtime:platformStack nor"),
+        ({**PROD, **elsewhere(gate=False)}, "platformKeys", "nor a platform.ssh.server with `gate: true`"),
+        ({**PROD, **elsewhere(platformKeys=None)}, "platformKeys", "the gate at 198.18.9.9 admits units by it"),
+        ({**PROD, **elsewhere(serverToken="x" * 40)}, "serverToken", "its token is in gpu-runtime:platformKeys"),
+        (
+            {**PROD, **elsewhere(platformKeys={**LAB["platformKeys"], "token": "short"})},
+            "platformKeys.token",
+            "16 to 512 printable",
+        ),
         ({**LAB, "platformKeys": {"key": "00", "token": "t"}}, "platformKeys.key", "64"),
         ({**LAB, "platformStack": {**LAB["platformStack"], "more": 1}}, "platformStack.more", "no key of this release"),
         ({**LAB, "serverToken": "x" * 40}, "serverToken", "for a tunnel server elsewhere"),

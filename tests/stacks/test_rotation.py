@@ -99,7 +99,7 @@ def test_another_number_of_servers_rolls_none() -> None:
     two = servers(replicas=2)
 
     assert servers(replicas=3) | two == servers(replicas=3)
-    assert servers(replicas=2, limits={"perUnit": 7})["frps-0"] != two["frps-0"]
+    assert servers(replicas=2, limits={"perUnit": 70})["frps-0"] != two["frps-0"]
 
 
 def test_the_preview_says_what_a_roll_does() -> None:

@@ -183,6 +183,16 @@ REFUSED = {
         {"tenants/lab-a/webUsers": [f"user-{number}" for number in range(MOST_USERS + 1)]},
         f"webUsers: has {MOST_USERS + 1} entries; at most {MOST_USERS} are allowed",
     ),
+    "more people at more hosts than the proxy has room for": (
+        {
+            "tenants/lab-a/webUsers": [f"{number:064}" for number in range(MOST_USERS)],
+            "tenants/lab-a/storages": {
+                **STORAGES,
+                **{f"many-{number}": {"size": "1Gi", "browser": True} for number in range(1000)},
+            },
+        },
+        "tenants.lab-a: 1004 hosts and their people take the proxy",
+    ),
     "an epoch below zero": ({"tenants/lab-a/webEpoch": -1}, "webEpoch"),
     "no proxy": ({"platform/browser": None}, "ports.lab.expose: nobody would reach it: there is no proxy"),
     "a joint in the port's name": (

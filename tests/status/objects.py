@@ -90,9 +90,12 @@ def event(reason: str, message: str, kind: str = "Normal", at: str = BEGUN) -> O
     }
 
 
-def link(server: str, state: str, reason: str = "", servers: tuple[str, ...] = ("frps-0", "frps-1")) -> str:
+def link(
+    server: str, state: str, reason: str = "", servers: tuple[str, ...] = ("frps-0", "frps-1"), **more: str
+) -> str:
     """Give a line of the tunnel client's log."""
-    return json.dumps({"event": "link", "server": server, "state": state, "reason": reason, "servers": servers})
+    said = {"event": "link", "server": server, "state": state, "reason": reason, "servers": servers}
+    return json.dumps({**said, **more})
 
 
 STARTING: Object = {"observedGeneration": 1, "updatedReplicas": 1, "unavailableReplicas": 1}

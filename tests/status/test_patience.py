@@ -78,6 +78,13 @@ def test_without_ssh_a_program_that_runs_is_an_arrival() -> None:
     assert last((0.0, unready), (START, unready)) is None
 
 
+def test_a_unit_that_is_stopped_has_arrived_when_its_pod_is_gone() -> None:
+    """While its pod ends its tunnel client is still announced, and that is no arrival of anything."""
+    ending_now = Seen(deployment(replicas=0), up().pods, log=BOTH)
+    assert last((0.0, ending_now), (START, ending_now)) is None
+    assert last((0.0, ending_now), (START, Seen(deployment(replicas=0)))) == (True, False, "stopped")
+
+
 def test_who_may_not_read_logs_is_told_so() -> None:
     """Without the right to read logs a running unit is an arrival, with a warning that nobody knows of a login."""
     blind = Seen(up().deployment, up().pods, log=None)

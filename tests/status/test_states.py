@@ -246,6 +246,7 @@ def up(*log: str) -> Seen:
 LOGINS: dict[str, tuple[Seen, Ssh, str, str]] = {
     "no ssh": (Seen(deployment(ssh=False), (pod(*UP),)), Ssh.DISABLED, "NoSsh", ""),
     "stopped": (Seen(deployment(replicas=0)), Ssh.PENDING, "NotRunning", "running: false"),
+    "stopping": (Seen(deployment(replicas=0), (pod(*UP),), log=TWO), Ssh.PENDING, "Terminating", "told to end"),
     "announced by all": (up(*TWO), Ssh.REACHABLE, "Announced", ""),
     "announced, the program over": (Seen(deployment(), (pod(EXIT, *UP),), log=TWO), Ssh.REACHABLE, "Announced", ""),
     "announced, not ready": (starting(*UP, log=TWO), Ssh.REACHABLE, "Announced", ""),

@@ -60,7 +60,8 @@ class Row:
 def rows(client: Client, stack: Stack) -> Iterator[Row]:
     """Judge every unit of the stack file, in its order, then what the cluster has beside them."""
     listed = {Place(unit.namespace, unit.name): unit.tenant for unit in stack.units.values()}
-    found = survey(client, stack.owner, (place.namespace for place in listed), tier=stack.config.ssh.server is None)
+    within, ssh = (place.namespace for place in listed), stack.config.ssh
+    found = survey(client, stack.owner, within, tier=ssh.server is None, gated=ssh.gated)
     beside = {place: place.namespace for place in sorted(found.deployments) if place not in listed}
     tenants = {**listed, **beside}
     for judged in states(client, found, tenants):
