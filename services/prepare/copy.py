@@ -6,23 +6,31 @@ from pathlib import Path
 from prepare.tally import Tally, compare, entries
 from prepare.volume import SHOWN, PrepareError, readable, shown, workplace
 
-OPTIONS = ("--recursive", "--links", "--perms", "--times", "--hard-links", "--sparse", "--from0", "--files-from=-")
+OPTIONS = (
+    *("--recursive", "--links", "--perms", "--times", "--hard-links", "--sparse", "--from0", "--files-from=-"),
+    "--modify-window=-1",
+)
 """No owners: the volume has one. No deletion: what units put beside the copy is theirs. The entries of the volume's
-root go by name, since that root itself is the kubelet's, with its own rights and times."""
+root go by name, since that root itself is the kubelet's, with its own rights and times. Times are compared to their
+nanoseconds: rsync would take two of one second for the same, and leave a folder the time of its copying."""
+
+ANEW = "--checksum"
+"""Over what is there already: a unit may have changed a file of the copy and kept its size and time."""
 
 CHANGED = frozenset({23, 24})
 """rsync's exit codes for files that could not be read or were gone when their turn came."""
 
 
 def copy(rsync: str, source: Path, target: Path) -> Tally:
-    """Copy what *source* has into *target*; files that an earlier try has copied whole are not copied again.
+    """Copy what *source* has into *target*; files that are there with the same content are not copied again.
 
     Raises PrepareError when anything is missing after it.
     """
     half = workplace(target, "half", fresh=True)
     names = entries(source)
     if names:
-        _rsync([rsync, *OPTIONS, f"--temp-dir={half}", f"{source}/", f"{target}/"], names)
+        again = [ANEW] if set(names) & set(entries(target)) else []
+        _rsync([rsync, *OPTIONS, *again, f"--temp-dir={half}", f"{source}/", f"{target}/"], names)
     tally = compare(source, target)
     if tally.lacking or tally.copied != tally.size:
         some = ", ".join(shown(path) for path in tally.wrong[:SHOWN])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.images.containers import HOME, UID, USER, Pod
+from tests.images.extended import Extended, build_example, configuration
 from tools.images import Image, build
 
 
@@ -42,6 +43,18 @@ def workspace(pod: Pod, debian: Path) -> Pod:
     """A pod whose image is a Debian."""
     pod.image = debian
     return pod
+
+
+@pytest.fixture(scope="session")
+def extended(bundle_image: Image, tmp_path_factory: pytest.TempPathFactory) -> Extended:
+    """The example of images/ssh-workspace/README.md."""
+    del bundle_image  # skips where nothing can be built
+    folder = tmp_path_factory.mktemp("extended")
+    folder.chmod(0o755)
+    archive = build_example(folder)
+    (folder / "root").mkdir()
+    unpack(archive, folder / "root")
+    return Extended(folder / "root", configuration(archive))
 
 
 @pytest.fixture(scope="session")

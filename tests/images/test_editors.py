@@ -1,57 +1,14 @@
 """What editors do over SSH, step by step, with OpenSSH's own clients: VS Code Remote-SSH, JetBrains Gateway, Neovim."""
 
-import io
-import re
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.editors import BACKENDS, ECHO, INSTALL, SERVER, archive, port_in, upload
 from tests.images.containers import HOME, Client, Pod, Running, until
 from tests.images.test_forwarding import read
-
-SERVER = """
-import os, socket, sys
-listener = socket.create_server(("127.0.0.1", 0))
-print(f"listeningOn=={listener.getsockname()[1]}==", flush=True)
-while True:
-    listener.accept()[0].sendall(os.environ.get("WANDB_MODE", "no environment").encode())
-"""
-"""Stands for an editor's server: says where it listens, and shows whether it has the program's environment."""
-
-INSTALL = """
-set -e
-echo "8f2c: running"
-uname -rsm; echo "$HOME"; echo "bash=$BASH_VERSION"
-mkdir -p ~/.vscode-server/bin
-tar -xzf ~/.vscode-server/server.tar.gz -C ~/.vscode-server/bin
-if [ ! -e ~/.vscode-server/log ]; then
-    nohup setsid python3 -u ~/.vscode-server/bin/server.py > ~/.vscode-server/log 2>&1 < /dev/null &
-fi
-until grep -q listeningOn ~/.vscode-server/log; do sleep 0.05; done
-cat ~/.vscode-server/log
-echo "8f2c: end"
-"""
-"""What VS Code pipes into a shell: unpack what was copied, start the server once, say where it listens."""
-
-
-def archive(folder: Path) -> Path:
-    """Pack the server as an editor's release is."""
-    file = folder / "server.tar.gz"
-    entry = tarfile.TarInfo("server.py")
-    entry.size = len(SERVER)
-    with tarfile.open(file, "w:gz") as tar:
-        tar.addfile(entry, io.BytesIO(SERVER.encode()))
-    return file
-
-
-def port_in(text: str) -> str:
-    """Find where the server listens."""
-    found = re.search(r"listeningOn==(\d+)==", text)
-    assert found, text
-    return found[1]
 
 
 @pytest.fixture
@@ -89,11 +46,10 @@ def test_vs_code(running: Running, keys: Path, tmp_path: Path) -> None:
 
 def test_an_exec_server_on_standard_streams(running: Running, keys: Path) -> None:
     """VS Code's newer way: one session whose shell becomes a server that is spoken to, unbuffered, for hours."""
-    echo = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print(line.upper(), end='', flush=True)"
     with Client(keys, running).kept("sh", options=("-T", "-D", "5001")) as session:
         assert session.stdin
         assert session.stdout
-        session.stdin.write(f'exec python3 -c "{echo}"\n'.encode())
+        session.stdin.write(f'exec python3 -c "{ECHO}"\n'.encode())
         session.stdin.flush()
         assert session.stdout.readline() == b"ready\n"
         for word in (b"one", b"two"):
@@ -106,14 +62,12 @@ def test_jetbrains_gateway(running: Running, keys: Path, tmp_path: Path) -> None
     """The backend is uploaded by sftp and checked, runs as a long command, and is reached by -L and -W meanwhile."""
     client = Client(keys, running)
     (tmp_path / "backend.py").write_text(SERVER)
-    folder = ".cache/JetBrains/RemoteDev"
-    batch = f"-mkdir .cache\n-mkdir .cache/JetBrains\n-mkdir {folder}\nput {tmp_path}/backend.py {folder}/\n"
-    uploaded = client.sftp(f"{batch}chmod 755 {folder}/backend.py\nls -l {folder}\n")
+    uploaded = client.sftp(upload(tmp_path / "backend.py"))
     assert "-rwxr-xr-x" in uploaded.stdout, uploaded.stderr
     facts = client.ssh("uname -m; nproc; echo $HOME; test -w /tmp && echo writable")
     assert facts.stdout.splitlines()[-2:] == [HOME, "writable"]
 
-    with client.kept("python3", "-u", f"{folder}/backend.py") as backend:
+    with client.kept("python3", "-u", f"{BACKENDS}/backend.py") as backend:
         assert backend.stdout
         port = port_in(backend.stdout.readline().decode())
         with client.kept("-N", options=("-L", f"5001:127.0.0.1:{port}", "-o", "ServerAliveInterval=5")):

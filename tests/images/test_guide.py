@@ -8,23 +8,14 @@ from pathlib import Path
 import pytest
 
 from components.ssh_client import Access
+from tests.guide import COMMANDS, ENDING, FILE, HELD, users_folder
 from tests.images.containers import USER, Pod, Running, until
-
-GUIDE = Path(__file__).parents[2] / "docs/ssh.md"
-COMMANDS = [
-    line for block in re.findall(r"```sh\n(.*?)```", GUIDE.read_text(), re.DOTALL) for line in block.splitlines()
-]
-HELD = [command for command in COMMANDS if " -N " in command]
-PROGRAMS = ("ssh", "scp", "sftp")
-FILE = "results.csv"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder, which the commands share as one shell session would."""
-    made = tmp_path_factory.mktemp("user")
-    (made / FILE).write_text("1,2\n")
-    return made
+    return tmp_path_factory.mktemp("user")
 
 
 @pytest.fixture
@@ -39,14 +30,9 @@ def someone(workspace: Pod, keys: Path, bundle_content: Path, folder: Path) -> I
     config = folder / "config"
     direct = {"ProxyCommand": "nc 127.0.0.1 2222"}
     config.write_text(access.stanza(identity=str(keys / USER), known_hosts=str(known), proxy=direct))
-    for program in PROGRAMS:
-        shim = folder / program
-        shim.write_text(f'#!/bin/sh\nexec /usr/bin/{program} -F {config} "$@"\n')
-        shim.chmod(0o755)
-    if not (folder / "rsync").exists():
-        (folder / "rsync").symlink_to(bundle_content / "bundle/tools/rsync")
+    env = users_folder(folder, bundle_content / "bundle/tools/rsync", "-F", str(config))
     with workspace.main("sleep", "600") as running:
-        yield running, {"PATH": f"{folder}:/usr/bin:/bin", "HOME": str(folder)}
+        yield running, env
 
 
 def host_key(keys: Path) -> str:
@@ -54,7 +40,7 @@ def host_key(keys: Path) -> str:
     return " ".join((keys / "host.pub").read_text().split()[:2])
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in HELD])
+@pytest.mark.parametrize("command", ENDING)
 def test_a_command_of_the_guide(someone: tuple[Running, dict[str, str]], folder: Path, command: str) -> None:
     """It ends well and complains of nothing."""
     running, env = someone

@@ -14,14 +14,37 @@ from tests.images.containers import HOME, UID, Client, Pod, Running, until
 BUSYBOX = "/.gpu-runtime/bin/busybox"
 SLEEP = (BUSYBOX, "sleep", "600")
 STRANGER = 21234
-PIDS = Path("/sys/fs/cgroup/pids")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def counting(cgroups: Path, of: str) -> tuple[Path, Path] | None:
+    """Give where groups with a limit of processes are made, and the group that a process is in.
+
+    *cgroups* is where they are mounted, and *of* what /proc tells of the process: the controller of version 1 is a tree
+    of its own, whose root takes any process back; in version 2 a process goes back to where it was. None: neither.
+    """
+    if (cgroups / "pids").is_dir():
+        return cgroups / "pids", cgroups / "pids"
+    offered = cgroups / "cgroup.controllers"
+    inside = [line.removeprefix("0::/") for line in of.splitlines() if line.startswith("0::/")]
+    if inside and offered.is_file() and "pids" in offered.read_text().split():
+        return cgroups, cgroups / inside[0]
+    return None
+
+
+PIDS = counting(CGROUPS, Path("/proc/self/cgroup").read_text())
+"""Of the tests themselves, whose containers are in their group."""
 
 
 @contextmanager
 def without_processes(running: Running) -> Iterator[None]:
     """Let a container start no process more than it has, as one whose program has started thousands."""
+    assert PIDS is not None
+    parent, home = PIDS
+    if (handed := parent / "cgroup.subtree_control").exists():
+        handed.write_text("+pids")  # version 2 counts in a group only where its parent says so
     space = _space(Path(f"/proc/{running.process}"))
-    group = PIDS / f"gpu-runtime-test-{running.process}"
+    group = parent / f"gpu-runtime-test-{running.process}"
     group.mkdir()
     inside = [process.name for process in Path("/proc").glob("[0-9]*") if _space(process) == space]
     try:
@@ -32,13 +55,13 @@ def without_processes(running: Running) -> Iterator[None]:
         yield
         (group / "pids.max").write_text("max")
     finally:
-        until(lambda: _removed(group))  # what is inside may start others while it is led out
+        until(lambda: _removed(group, home))  # what is inside may start others while it is led out
 
 
-def _removed(group: Path) -> bool:
+def _removed(group: Path, home: Path) -> bool:
     for process in (group / "cgroup.procs").read_text().split():
         with suppress(ProcessLookupError):  # it has ended
-            (PIDS / "cgroup.procs").write_text(process)
+            (home / "cgroup.procs").write_text(process)
     try:
         group.rmdir()
     except OSError:
@@ -140,7 +163,22 @@ def test_a_full_tmp(pod: Pod, keys: Path, tmp_path: Path) -> None:
         assert client.ssh("tty; id -un", options=("-tt",)).stdout.split() == ["/dev/pts/0", "alice"]
 
 
-@pytest.mark.skipif(not PIDS.is_dir(), reason="needs the controller of process counts of cgroup v1")
+def test_processes_are_counted_in_either_version(tmp_path: Path) -> None:
+    """Version 1 has a tree for it; version 2 has one for all, where it must be offered; else nothing is limited."""
+    assert counting(tmp_path, "0::/a/b\n") is None
+    (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
+    assert counting(tmp_path, "0::/a/b\n") is None
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
+    assert counting(tmp_path, "4:pids:/x\n") is None
+    assert counting(tmp_path, "0::/a/b\n") == (tmp_path, tmp_path / "a/b")
+    assert counting(tmp_path, "0::/\n") == (tmp_path, tmp_path)
+    (tmp_path / "pids").mkdir()
+    assert counting(tmp_path, "4:pids:/x\n0::/\n") == (tmp_path / "pids", tmp_path / "pids")
+
+
+@pytest.mark.skipif(
+    PIDS is None or not os.access(PIDS[0], os.W_OK), reason="needs a controller of process counts that may be written"
+)
 def test_a_container_full_of_processes(pod: Pod, keys: Path) -> None:
     """While no process can be started nobody logs in; afterwards everybody does again, and it is written down."""
     log = pod.path("run") / "sshd.log"

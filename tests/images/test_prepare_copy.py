@@ -131,6 +131,19 @@ def test_an_empty_source_is_fine(copier: Pod) -> None:
     assert marker(copier).exists()
 
 
+def test_a_part_of_a_second_counts(copier: Pod, source: Path) -> None:
+    """A folder whose time differs by a nanosecond gets its source's time, as one that was filled within a second."""
+    (source / "folder").mkdir()
+    give(source / "folder")
+    assert copier.prepare("sha256:a", *COPY).returncode == 0
+    folder, time = copier.path("workspace") / "folder", (source / "folder").stat().st_mtime_ns
+    os.utime(folder, ns=(time, time ^ 1))
+    done = copier.prepare("sha256:b", *COPY)
+
+    assert done.returncode == 0, done.stderr
+    assert folder.stat().st_mtime_ns == time
+
+
 def test_what_units_put_beside_the_copy_stays(copier: Pod, source: Path) -> None:
     """Copied anew, a volume keeps what its source does not have, and gets back what it has."""
     (source / "same").write_text("of the source")
@@ -143,6 +156,23 @@ def test_what_units_put_beside_the_copy_stays(copier: Pod, source: Path) -> None
 
     assert done.returncode == 0, done.stderr
     assert (mine.read_text(), same.read_text()) == ("of a unit", "of the source")
+
+
+def test_what_a_unit_changed_in_silence_is_copied_anew(copier: Pod, source: Path) -> None:
+    """Size and time of a file prove nothing where a copy was in use: its content is compared."""
+    (source / "folder").mkdir()
+    (source / "folder/same").write_text("of the source")
+    give(source / "folder", source / "folder/same")
+    assert copier.prepare("sha256:a", *COPY).returncode == 0
+    changed = copier.path("workspace") / "folder/same"
+    before = changed.stat()
+    changed.write_text("by some unit.")
+    os.utime(changed, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (changed.stat().st_size, changed.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    done = copier.prepare("sha256:b", *COPY)
+
+    assert done.returncode == 0, done.stderr
+    assert changed.read_text() == "of the source"
 
 
 def slow(source: Path) -> None:

@@ -1,76 +1,13 @@
 """Mode `image`: images/ssh-workspace as a base, and an image built upon it, with no program of the bundle around."""
 
-import json
-import re
 import signal
-import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pytest
+from tests.images.containers import HOME, Client, Pod, until
+from tests.images.extended import Extended, unit
+from tests.images.test_ssh import TOOLS, environment
 
-from tests.images.conftest import unpack
-from tests.images.containers import HOME, Client, Pod, Running, until
-from tests.images.test_ssh import environment
-from tools.images import Image, build
-from tools.images.buildah import build_archive
-
-README = Path(__file__).parents[2] / "images/ssh-workspace/README.md"
 ODD = {"LINES": "one\ntwo\n", "QUOTES": """a "b" c\\d 'q' #x $HOME %h  two""", "EMPTY": "", "GREEK": "λ"}
-
-
-@dataclass(frozen=True)
-class Extended:
-    """An image built upon ours: its root, and what its configuration says."""
-
-    root: Path
-    config: dict[str, Any]
-
-
-@pytest.fixture(scope="session")
-def extended(bundle_image: Image, tmp_path_factory: pytest.TempPathFactory) -> Extended:
-    """The example of the README, built upon our base as a user would build it."""
-    del bundle_image  # skips where nothing can be built
-    folder = tmp_path_factory.mktemp("extended")
-    folder.chmod(0o755)
-    (example,) = re.findall(r"```\n(FROM .*?)```", README.read_text(), re.DOTALL)
-    context = folder / "context"
-    context.mkdir()
-    (context / "Containerfile").write_text("ARG BASE\n" + re.sub(r"^FROM .*", "FROM ${BASE}", example))
-    archive, _ = build_archive("extended", context, {"BASE": build("workspace")["workspace"].archive}, folder)
-    (folder / "root").mkdir()
-    unpack(archive, folder / "root")
-    return Extended(folder / "root", configuration(archive))
-
-
-def configuration(archive: Path) -> dict[str, Any]:
-    """Read the configuration of the only image in *archive*."""
-    with tarfile.open(archive) as tar:
-
-        def blob(name: str) -> Any:
-            file = tar.extractfile(name)
-            assert file
-            return json.loads(file.read())
-
-        def at(digest: str) -> Any:
-            return blob(f"blobs/sha256/{digest.removeprefix('sha256:')}")
-
-        found: dict[str, Any] = at(at(blob("index.json")["manifests"][0]["digest"])["config"]["digest"])["config"]
-    return found
-
-
-@contextmanager
-def unit(pod: Pod, image: Extended, *args: str) -> Iterator[Running]:
-    """Start the unit as Kubernetes does in mode `image`: ENTRYPOINT with *args*, else CMD, and no bundle."""
-    pod.image = image.root
-    pod.env = {**dict(entry.split("=", 1) for entry in image.config["Env"]), **pod.env}
-    pod.made_accounts()
-    argv = [*image.config["Entrypoint"], *(args or image.config["Cmd"])]
-    with pod.started(argv, pod.login) as running:
-        yield running
 
 
 def test_a_login_to_an_image_built_upon_ours(pod: Pod, keys: Path, extended: Extended) -> None:
@@ -94,6 +31,30 @@ def test_a_session_has_the_environment_of_the_program(pod: Pod, keys: Path, exte
         login = environment(client.fed("exec cat /proc/self/environ\n").stdout)
     for session in (command, login):
         assert {name: session.get(name) for name in pod.env} == pod.env
+
+
+def test_a_session_has_the_shell_of_the_image(pod: Pod, keys: Path, extended: Extended) -> None:
+    """Whatever uid the unit has: the image's `ENV SHELL`, or bash; what it starts keeps its variables."""
+    pod.uid = 21234
+    for shell in ("/bin/bash", "/bin/dash"):
+        with unit(pod, extended, "sleep", "600") as running:
+            until(running.answers)
+            again = "WORD=mine /usr/local/lib/ssh-workspace/session -c 'echo $WORD'"
+            done = Client(keys, running).ssh(f"echo $SHELL; readlink /proc/$$/exe; {again}")
+        assert done.stdout.splitlines() == [shell, f"/usr{shell}", "mine"]
+        assert done.stderr == ""
+        pod.env |= {"SHELL": "/bin/dash", "UID": "5", "WORD": "the program's"}
+
+
+def test_the_base_in_mode_workload(pod: Pod, keys: Path, extended: Extended) -> None:
+    """Our own sshd has given a session all that it needs: the image's shell takes nothing away."""
+    pod.image = extended.root
+    pod.env |= {**dict(entry.split("=", 1) for entry in extended.config["Env"]), **ODD}
+    with pod.main("sleep", "600") as running:
+        done = environment(Client(keys, running).ssh("cat /proc/self/environ").stdout)
+    assert done["SHELL"] == "/bin/bash"
+    assert done["PATH"] == pod.env["PATH"] + TOOLS
+    assert {name: done[name] for name in ODD} == ODD
 
 
 def test_files_and_terminals(pod: Pod, keys: Path, extended: Extended) -> None:

