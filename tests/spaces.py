@@ -24,12 +24,12 @@ class Connection(http.client.HTTPConnection):
 
     @override
     def connect(self) -> None:
-        self.sock = _socket_in(self.space)
+        self.sock = socket_in(self.space)
         self.sock.settimeout(PATIENCE)
         self.sock.connect((self.host, self.port))
 
 
-def _socket_in(space: Path) -> socket.socket:
+def socket_in(space: Path) -> socket.socket:
     """Make a socket of the namespace *space*; this thread is in its own again afterwards."""
     libc = ctypes.CDLL(None, use_errno=True)
     with Path("/proc/thread-self/ns/net").open() as home, space.open() as there:

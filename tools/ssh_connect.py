@@ -33,6 +33,13 @@ END_OF_HEAD = b"\r\n\r\n"
 
 HAND_OVER = "--hand-over"
 
+REFUSALS = {
+    "404": "no such unit or it is not up: {host}",
+    "429": "too many connections to {host} or from your address: end some, or try again in ten seconds",
+    "503": "{host}: its tunnel server is away; try again in some seconds",
+}
+"""What the entrance's statuses mean."""
+
 USAGE = f"usage: ssh_connect.py [{HAND_OVER}] PROXYHOST:PORT HOST PORT\n"
 
 
@@ -105,8 +112,8 @@ def _must_be_open(head: bytes, host: str, where: str) -> None:
     line = head.split(b"\r\n")[0].decode("ascii", "replace")
     words = line.split(" ")
     status = words[1] if len(words) > 1 and words[0].startswith("HTTP/1.") else ""
-    if status == "404":
-        raise RefusedError(f"no such unit or it is not up: {host}")
+    if status in REFUSALS:
+        raise RefusedError(REFUSALS[status].format(host=host))
     if not status:
         raise RefusedError(f"{where} closed the connection or is no HTTP proxy")
     if not status.startswith("2"):

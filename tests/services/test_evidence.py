@@ -54,6 +54,7 @@ def test_a_login_is_told(frps: Frps, authority: Authority, tunnels: StartTunnel,
     """Announced is said when a login gets through; a server that goes is told with frpc's own words."""
     tunnel = tunnels(wanted(frps.server, authority, claim()), sshd)
     wait_for_state(tunnel, "announced", "")
+    assert read(tunnel).host == claim().host
     assert frps.greeting(claim().host) == sshd.banner
     frps.process.end()
     wait_for_state(tunnel, "down", "connect to server error")
@@ -136,10 +137,8 @@ def test_what_does_not_change_is_said_again(supervisor: Supervisor, capsys: pyte
     assert SAY_SECONDS < 60
 
 
-def test_an_sshd_that_greets_no_more_is_told(
-    supervisor: Supervisor, sshd: Echo, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Before frpc has noticed, the next look says that no login works."""
+def until_announced(supervisor: Supervisor, capsys: pytest.CaptureFixture[str]) -> float:
+    """Let rounds pass until the host is announced; give when that was."""
     now = 0.0
 
     def announced() -> bool:
@@ -148,6 +147,14 @@ def test_an_sshd_that_greets_no_more_is_told(
         return "announced" in words(capsys)
 
     wait_for(announced, "the host is announced")
+    return now
+
+
+def test_an_sshd_that_greets_no_more_is_told(
+    supervisor: Supervisor, sshd: Echo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before frpc has noticed, the next look says that no login works."""
+    now = until_announced(supervisor, capsys)
     sshd.end()
     supervisor.round(now + SAY_SECONDS)
     assert words(capsys) == ["idle"]
@@ -155,14 +162,7 @@ def test_an_sshd_that_greets_no_more_is_told(
 
 def test_a_server_that_takes_no_session_is_told(supervisor: Supervisor, capsys: pytest.CaptureFixture[str]) -> None:
     """It is not announced for as long as frpc's warning counts, and then again without another word of frpc."""
-    now = 0.0
-
-    def announced() -> bool:
-        nonlocal now
-        supervisor.round(now := now + 0.01)
-        return "announced" in words(capsys)
-
-    wait_for(announced, "the host is announced")
+    now = until_announced(supervisor, capsys)
     (frpc,) = supervisor.running.values()
     frpc.hear("2026-01-01 00:00:00.000 [W] [client/control.go:119] start new connection to server error: EOF", now)
     supervisor.round(now)

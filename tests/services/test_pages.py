@@ -6,19 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.images.test_browser_hostile import NAMES
-from tests.services.chromium import Chromium, chromium
+from tests.services.chromium import OPENS, Chromium, chromium
 from tests.services.cluster import PASSWORD
 from tests.services.proxies import HOST, Upstream
 from tests.services.test_browser_behind_proxy import Shown, put
 from tests.services.world import wait_for
 
-OPENS = """
-const socket = new WebSocket(`wss://${location.host}/socket`);
-return await new Promise((next, fail) => {
-  socket.onopen = () => next('open');
-  socket.onerror = () => fail('refused');
-});
-"""
 LISTED = "return [...document.querySelectorAll('td.cell-name a')].map(a => a.textContent)"
 FETCHED = """
 const links = [...document.querySelectorAll('td.cell-name a')];

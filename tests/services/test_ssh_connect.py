@@ -135,6 +135,8 @@ def test_it_ends_when_we_do() -> None:
 
 REFUSALS = {
     "unknown unit": (b"HTTP/1.1 404 Not Found\r\n\r\n", "no such unit or it is not up: h"),
+    "too many": (b"HTTP/1.1 429 Too Many Requests\r\n\r\n", "too many connections to h or from your address: end some"),
+    "no server": (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "h: its tunnel server is away; try again"),
     "forbidden": (b"HTTP/1.1 403 Forbidden\r\n\r\n", "refused h: HTTP/1.1 403 Forbidden"),
     "closed": (b"", "closed the connection"),
     "no proxy": (b"SSH-2.0-OpenSSH\r\n\r\n", "is no HTTP proxy"),

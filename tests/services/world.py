@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import secrets
 import signal
 import socket
 import socketserver
@@ -18,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -39,6 +40,9 @@ ROOT = Path(__file__).parents[2]
 
 GATE_KEY = bytes(range(32))
 OTHER_KEY = bytes(range(32, 64))
+LISTENERS = range(10_000, 30_000)
+"""Ports that tests listen at: below those of connections, and of Kubernetes' node ports."""
+
 TOKEN = "token-of-this-test-and-of-no-other"
 OWNER = "dev"
 SUFFIX = "ssh.example.test"
@@ -63,10 +67,27 @@ def holds(look: Callable[[], bool], what: str, seconds: float = 2.5) -> None:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port for a listener that nobody uses now, at any address.
+
+    It is none of those that the kernel gives to connections (32768 and up on Linux, by ip_local_port_range): tests
+    beside it open thousands of these, from many addresses of loopback, and each is in the way of who listens at all.
+    """
+    while True:
+        port = secrets.choice(LISTENERS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - nothing listens there
+            return port
+
+
+def is_open(connection: socket.socket, seconds: float = 0) -> bool:
+    """Tell whether the other end, which has nothing to say, has not closed *connection* within *seconds*."""
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(1) != b""
+    except (BlockingIOError, TimeoutError):
+        return True
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -138,6 +159,16 @@ class Process:
         """Return the JSON lines written so far, those of the event *name* if given."""
         lines = [json.loads(line) for line in self.text.splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in lines if name in ("", line["event"])]
+
+    def until(self, look: Callable[[], bool], what: str) -> None:
+        """Wait until *look* is true; where that does not come, end the program, and fail with what it wrote."""
+        try:
+            wait_for(lambda: look() or self.popen.poll() is not None, what)
+            assert self.popen.poll() is None, f"it ended with {self.popen.returncode} before {what}"
+        except AssertionError as error:
+            self.popen.kill()
+            self.popen.wait()
+            raise AssertionError(f"{error}; it said:\n{self.text[-4000:]}") from None
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Signal the program and wait for its end."""
@@ -286,9 +317,9 @@ class Gate:
         listen += ["--metrics", f"127.0.0.1:{self.metrics_port}"]
         cluster = ["--api-server", f"127.0.0.1:{self.api.port}", "--api-dir", f"{self.folder}/api"]
         self.process = python("gate", *listen, *files, *owners, *cluster, output=self.folder / "gate.log")
-        wait_for(self.answers, "the gate answers")
+        self.process.until(self.answers, "the gate answers")
         if ready:
-            wait_for(self.is_ready, "the gate is ready")
+            self.process.until(self.is_ready, "the gate is ready")
 
     def answers(self) -> bool:
         """Tell whether it answers at all."""
@@ -373,7 +404,7 @@ class Frps:
         env = {"SSL_CERT_FILE": str(self.authority.ca), "SSL_CERT_DIR": "/nonexistent"}
         argv = [str(ensure("frps")["frps"]), "-c", str(config)]
         self.process = Process(argv, self.folder / f"{self.name}.log", env)
-        wait_for(lambda: listens(self.port, bind) and listens(self.connect_port), "frps listens")
+        self.process.until(lambda: listens(self.port, bind) and listens(self.connect_port), "frps listens")
 
     @property
     def server(self) -> Server:
@@ -436,12 +467,18 @@ def mount(folder: Path, tunnel: Wanted) -> None:
     link.replace(folder / "..data")
 
 
+class Listening(Protocol):
+    """A server on loopback."""
+
+    port: int
+
+
 @dataclass
 class Tunnel:
     """A running supervisor with its own sshd and its own mounted folder."""
 
     folder: Path
-    sshd: Echo
+    sshd: Listening
     words: tuple[str, ...] = ()
     process: Process = field(init=False)
 

@@ -33,12 +33,13 @@ def test_a_stack_without_a_secret_yet_is_read(written: Path) -> None:
     assert stack.config.secret.get_secret_value() == PLACEHOLDER
 
 
-def test_a_server_elsewhere_without_a_token_yet_is_read(written: Path) -> None:
-    """The other secret that a stack may need is no more needed here than the first."""
+@pytest.mark.parametrize("gate", [False, True])
+def test_a_server_elsewhere_without_its_secret_yet_is_read(written: Path, *, gate: bool) -> None:
+    """Its token, or what its gate hands over, is no more needed here than the stack's own secret."""
     stated = yaml.safe_load(PROD)
     server = {"address": "203.0.114.7", "name": "frps.example.com", "ca": Authority("s" * 32, 0, "x").certificate}
     platform = stated["config"]["gpu-runtime:platform"]
-    platform["ssh"] = served_by(server, platform["ssh"])
+    platform["ssh"] = served_by({**server, "gate": gate}, platform["ssh"])
     del platform["admits"]
     written.write_text(yaml.safe_dump(stated))
 

@@ -33,14 +33,24 @@ BESIDE = (
     ("", "pods", (*WATCHES, "patch")),
     ("", "events", WATCHES),
     ("", "pods/log", ("get",)),
+    ("", "services", ("list",)),
+    ("", "configmaps", ("list",)),
 )
-"""Group, resource and verbs of what tells, in the stack's namespaces, why a pod is not ready or its walls are open, and
-of what tells a running pod that its keys changed."""
+"""Group, resource and verbs of what tells, in the stack's namespaces, why a pod is not ready, its walls are open or
+nobody gets in, and of what tells a running pod that its keys changed."""
 
 NICE = frozenset(
-    {("events", "list"), ("events", "watch"), ("pods/log", "get"), ("pods", "patch"), ("endpointslices", "list")}
+    {
+        ("events", "list"),
+        ("events", "watch"),
+        ("pods/log", "get"),
+        ("pods", "patch"),
+        ("endpointslices", "list"),
+        ("services", "list"),
+        ("configmaps", "list"),
+    }
 )
-"""Resources and verbs of those without which all works: a failure says less, new keys take a minute or two."""
+"""Resources and verbs of those without which all works: a failure or a state says less, new keys take a minute."""
 
 LOOKED_AT = (("", "namespaces"), ("", "persistentvolumeclaims"))
 """What the program lists in the whole cluster, to know whose it is."""

@@ -75,7 +75,10 @@ def _needed(said: dict[str, Any]) -> tuple[str, ...]:
     """Name the secrets without which the program refuses the file."""
     platform = said.get("platform")
     ssh = platform.get("ssh") if isinstance(platform, dict) else None
-    return ("secret", "serverToken") if isinstance(ssh, dict) and "server" in ssh else ("secret",)
+    server = ssh.get("server") if isinstance(ssh, dict) else None
+    if server is None:
+        return ("secret",)
+    return "secret", "platformKeys" if isinstance(server, dict) and server.get("gate") is True else "serverToken"
 
 
 def _plain(value: Any) -> Any:
