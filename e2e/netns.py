@@ -1,7 +1,8 @@
-"""Network namespaces of pods on a rig, from the host: connect from inside them, and listen inside them."""
+"""Pods on a rig as the host sees them: their processes, and their network namespaces to connect and listen in."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,9 @@ NO_FORK = "import os\nos.fork = lambda: 0\n"
 LISTENING = {"tcp": "0A", "udp": "07"}
 """State of a listening socket in /proc/net."""
 
+ESTABLISHED = "01"
+"""State there of a TCP connection that is open."""
+
 
 def pid_of(uid: str) -> int:
     """Give the number, on the host, of the oldest process of the pod *uid*, which lives as long as the pod.
@@ -32,12 +36,56 @@ def pid_of(uid: str) -> int:
     All of them are in its network namespace, but the next one may be gone in a moment.
     """
     found: dict[int, int] = {}
+    for folder in processes_of(uid):
+        with suppress(OSError):  # ended meanwhile
+            found[int(folder.name)] = _began(folder)
+    assert found, f"pod {uid} has no process on this host"
+    return min(found, key=lambda pid: found[pid])
+
+
+def pid_in(space: int) -> int:
+    """Give a process of the network namespace with that number, as the host counts both."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # ended meanwhile
+            if (folder / "ns/net").stat().st_ino == space:
+                return int(folder.name)
+    raise AssertionError(f"no process of this host is in the network namespace {space}")
+
+
+def processes_of(uid: str) -> Iterator[Path]:
+    """Give the folders in /proc of the processes of the pod *uid*."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile
             if f"pod{uid}" in (folder / "cgroup").read_text():
-                found[int(folder.name)] = _began(folder)
-    assert found, f"pod {uid} has no process on this host"
-    return min(found, key=lambda pid: found[pid])
+                yield folder
+
+
+def kill(uid: str, program: str) -> int:
+    """Kill every process of the pod *uid* that has the name of *program* in its command line; give how many."""
+    killed = 0
+    for pid, words in commands(uid).items():
+        if program in words:
+            with suppress(ProcessLookupError):  # ended meanwhile
+                os.kill(pid, signal.SIGKILL)
+                killed += 1
+    return killed
+
+
+def commands(uid: str) -> dict[int, frozenset[str]]:
+    """Give by number the words of each process of the pod *uid*, of a path the last part."""
+    found: dict[int, frozenset[str]] = {}
+    for folder in processes_of(uid):
+        with suppress(OSError):  # ended meanwhile
+            words = (folder / "cmdline").read_text().split("\0")
+            found[int(folder.name)] = frozenset(Path(word).name for word in words)
+    return found
+
+
+def connected(uid: str, port: int) -> bool:
+    """Say whether somebody has a connection to *port* of the pod *uid*."""
+    pid = pid_of(uid)
+    found = (*_sockets(pid, "tcp"), *_sockets(pid, "tcp6"))
+    return any(number == port and state == ESTABLISHED for _, number, state in found)
 
 
 def _began(process: Path) -> int:

@@ -1,4 +1,7 @@
-"""Browsers of storages on a real cluster: what they show, when, where, and to whom."""
+"""Browsers of storages on a real cluster: what they show, when, where, and to whom.
+
+The last test has one fail, and so comes after the one that finds nothing failed.
+"""
 
 import json
 from collections.abc import Iterator
@@ -12,6 +15,7 @@ from lightkube.resources.core_v1 import Event, Pod, Service
 from components import names
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import Try, finish, pid_of, space_of, start
+from e2e.phases import during, states
 from e2e.world import World, wait_until
 from tests.spaces import Site
 
@@ -126,3 +130,30 @@ def test_nothing_failed_on_the_way(shown: World) -> None:
     events = [event for event in cluster(shown).list(Event, namespace="lab-a") if event.type == "Warning"]
     told = [f"{event.reason} {event.message}" for event in events if "browser-" in str(event.involvedObject.name)]
     assert [one for one in told if "FailedScheduling" not in one and "connection refused" not in one] == []
+
+
+def test_each_state_of_a_browser_is_told(shown: World) -> None:
+    """Failed in the kubelet's word where its image is not to be had, Pending on the way back, Ready while it serves."""
+    before = cluster(shown).get(Deployment, names.browser("inbox"), namespace="lab-a")
+    image = before.spec.template.spec.containers[0].image
+    assert told(shown) == ("Ready", "BrowserReady", "StorageReady")
+    run(shown, f"localhost/not-there@sha256:{'0' * 64}")
+    broken = [("Failed", reason, "StorageBrowserFailed") for reason in ("ErrImagePull", "ImagePullBackOff")]
+    wait_until(lambda: told(shown) in broken, "the browser to fail")
+    run(shown, image)
+    _, seen = during(shown, lambda: wait_until(lambda: ready(shown, "inbox"), "the browser to serve again"))
+
+    assert "StorageBrowserPending" in {one.overall.reason for one in seen["inbox"]}
+    wait_until(lambda: told(shown) == ("Ready", "BrowserReady", "StorageReady"), "the storage to be ready")
+
+
+def told(world: World) -> tuple[str, str, str]:
+    """Give phase and reason of the browser of `inbox`, and the reason of the storage."""
+    found = states(world)["inbox"]
+    return found.browser.phase.value, found.browser.reason, found.overall.reason
+
+
+def run(world: World, image: str) -> None:
+    """Have the browser of `inbox` run *image*."""
+    changed = {"spec": {"template": {"spec": {"containers": [{"name": "browser", "image": image}]}}}}
+    cluster(world).patch(Deployment, names.browser("inbox"), changed, namespace="lab-a")

@@ -63,6 +63,8 @@ def fresh(service: Service) -> Service:
 def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
     """From the moment that its Service is gone, with its pod and tunnel running on; its open session lives.
 
+    Status says so, whatever the tunnel says.
+
     Once the Service is back, so are sessions; one of the same labels in a namespace that is nobody's changes nothing.
     """
     service = world.cluster.get(Service, UNIT, namespace=NAMESPACE)
@@ -71,6 +73,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
         try:
             wait_until(lambda: not logs_in(world), "new sessions to be refused")
             assert "there is no unit 'other' in 'lab-a'" in gate_log(world)
+            assert state(world) == (Ssh.PENDING, "NoService")
             assert answers(session)
             by_hand = fresh(service)
             assert by_hand.metadata is not None
@@ -81,6 +84,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
         finally:
             world.cluster.create(fresh(service))
         wait_until(lambda: logs_in(world), "new sessions to be let in again")
+        assert state(world) == (Ssh.REACHABLE, "Announced")
         assert answers(session)
 
 
@@ -119,10 +123,10 @@ def scale(world: World, replicas: int) -> None:
     world.cluster.patch(Deployment, "gate", {"spec": {"replicas": replicas}}, namespace=names.PLATFORM_NAMESPACE)
 
 
-def state(world: World) -> tuple[Ssh, str]:
+def state(world: World, unit: str = "other") -> tuple[Ssh, str]:
     """Give what `make status` says of a login, and why."""
     found = rows(world.cluster, read_file(world.workspace.config_file, world.workspace.stack))
-    return next((row.state.ssh.state, row.state.ssh.reason) for row in found if row.unit == "other")
+    return next((row.state.ssh.state, row.state.ssh.reason) for row in found if row.unit == unit)
 
 
 def all_ready(world: World) -> bool:

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,18 +21,25 @@ from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 from lightkube.resources.admissionregistration_v1 import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from lightkube.resources.core_v1 import ConfigMap, Pod
 from lightkube.types import PatchType
+from status.states import Ssh
 
 from components.keys_now import ANNOTATION
+from components.unit_parts import KEYS_DIR
 from e2e.conftest import made, on_a_fresh_rig
-from e2e.world import World, attempt, wait_until
+from e2e.test_gate import state
+from e2e.user import uptime
+from e2e.world import PATIENCE_SECONDS, World, attempt, wait_until
 
 pytestmark = pytest.mark.e2e
 
 UNIT = "trainer.lab-a"
 
-SOON = 10.0
-"""Seconds from the end of `up` within which a new key opens, and a taken key's session is over: what we promise, and
-far from the 60 of a kubelet that nobody told."""
+SOON = 5.0
+"""Seconds from the end of `up` within which the unit has the new list, by which every login from then on is judged:
+what we promise, and far from the 60 of a kubelet that nobody told."""
+
+OVER = 10.0
+"""Seconds from the end of `up` within which a taken key's session is over, as promised."""
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +64,11 @@ class Colleague:
         return self.key.with_suffix(".pub").read_text().strip()
 
     @property
+    def listed(self) -> str:
+        """Give the unit's question whether its list has the key."""
+        return f"grep -qF '{self.public}' {KEYS_DIR}/authorized_keys"
+
+    @property
     def fingerprint(self) -> str:
         """Give the key's fingerprint as ssh prints it."""
         listed = subprocess.run(["ssh-keygen", "-lf", self.key], check=True, capture_output=True, text=True)
@@ -64,13 +76,18 @@ class Colleague:
 
     def gets_in(self) -> bool:
         """Try to log in."""
+        with self.trying() as login:
+            return login.wait() == 0
+
+    def trying(self) -> "subprocess.Popen[bytes]":
+        """Begin to log in."""
         argv = ["ssh", "-F", str(self.config), "-o", "BatchMode=yes", UNIT, "true"]
-        return subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL)
 
     @contextmanager
-    def session(self) -> Iterator["subprocess.Popen[str]"]:
+    def session(self, then: str = "sleep 600") -> Iterator["subprocess.Popen[str]"]:
         """Hold a session that has begun."""
-        argv = ["ssh", "-F", str(self.config), "-o", "BatchMode=yes", UNIT, "echo here; sleep 600"]
+        argv = ["ssh", "-F", str(self.config), "-o", "BatchMode=yes", UNIT, f"echo here; {then}"]
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
             assert process.stdout.readline() == "here\n"
@@ -101,12 +118,15 @@ def up(world: World, *more_keys: str) -> tuple[str, float]:
     with world.changed(change):
         status, said = attempt(world.engine(), "up", "--yes", "--skip-preview")
     assert status == 0, said
-    return said, time.monotonic()
+    return said, uptime()
 
 
-def within_reach(ended: float, seconds: float = SOON) -> bool:
-    """Whether it is no later than *seconds* after *ended*."""
-    return time.monotonic() - ended < seconds
+@contextmanager
+def told_when(witness: Colleague, awaited: str) -> Iterator[Callable[[], float]]:
+    """Have a session of *witness* look at the unit's list; give what waits for *awaited* and says when it came true."""
+    look = f"until {awaited}; do sleep 0.1; done; cut -d' ' -f1 /proc/uptime"
+    with witness.session(look) as looking:
+        yield lambda: float(looking.communicate(timeout=PATIENCE_SECONDS)[0])
 
 
 def pod(world: World) -> Pod:
@@ -123,19 +143,25 @@ def identity(world: World) -> tuple[str, int]:
 
 
 def test_keys_come_and_go_within_seconds(world: World, alice: Colleague, bob: Colleague) -> None:
-    """A key in the list opens right after `up`; taken out, its session ends and it opens no more; the pod stays."""
+    """A key opens once the unit's list has it, right after `up`; taken out, it opens no more and its session ends."""
     before = identity(world)
     assert not bob.gets_in()
 
-    said, ended = up(world, bob.public)
+    with told_when(alice, bob.listed) as listed:
+        said, ended = up(world, bob.public)
+        assert listed() - ended < SOON
     assert "could not be told" not in said
-    while not bob.gets_in():
-        assert within_reach(ended), "the new key does not open"
+    assert bob.gets_in()
 
     with alice.session() as stays, bob.session() as goes:
-        _, ended = up(world)
-        while goes.poll() is None or bob.gets_in():
-            assert within_reach(ended), "the taken key still opens, or its session is still there"
+        with told_when(alice, f"! {bob.listed}") as gone:
+            _, ended = up(world)
+            assert gone() - ended < SOON
+        with bob.trying() as refused:
+            while goes.poll() is None:
+                assert uptime() - ended < OVER, "the session of the taken key is still there"
+                time.sleep(0.1)
+            assert refused.wait() != 0
         assert stays.poll() is None
     assert alice.gets_in()
     assert identity(world) == before
@@ -207,15 +233,18 @@ def told(world: World, value: str) -> bool:
 
 
 def test_a_deleted_list_admits_nobody(world: World, alice: Colleague) -> None:
-    """The ConfigMap is deleted by hand: sessions end, nobody gets in; `up --refresh` brings the login back."""
+    """The ConfigMap is deleted by hand: sessions end, nobody gets in, status says so; `up --refresh` brings it back."""
     before = identity(world)
+    assert state(world, "trainer") == (Ssh.REACHABLE, "Announced")
     with alice.session() as session:
         world.cluster.delete(ConfigMap, "unit-trainer-keys", namespace="lab-a")
         assert told(world, "deleted"), "so that the test need not wait for the kubelet's own look"
         wait_until(lambda: session.poll() is not None, "the session to end")
     assert not alice.gets_in()
+    assert state(world, "trainer") == (Ssh.PENDING, "NoKeys")
 
     status, said = attempt(world.engine(), "up", "--yes", "--skip-preview", "--refresh")
     assert status == 0, said
     wait_until(alice.gets_in, "the login to work again")
+    assert state(world, "trainer") == (Ssh.REACHABLE, "Announced")
     assert identity(world) == before

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.batch_v1 import Job
 from lightkube.resources.core_v1 import PersistentVolumeClaim, Pod
+from status.storage_states import StorageState
 
 from components import names
 from e2e.conftest import on_a_fresh_rig
+from e2e.netns import commands, kill
+from e2e.phases import States, during, states
 from e2e.world import WITH_PACK, Config, World, attempt, wait_until
 from tools import toolchain
 from tools.rig.outside import SPACE, outside
@@ -36,10 +40,37 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             yield world
 
 
+@dataclass
+class First:
+    """The first `up`, of which some jobs fail, and one is struck twice: killed, and its pod deleted."""
+
+    world: World
+    status: int = 0
+    told: str = ""
+    states: dict[str, list[StorageState]] = field(default_factory=dict)
+    """Of each storage meanwhile."""
+    struck: list[str] = field(default_factory=list)
+    """The pods, by name."""
+
+    def strike(self, now: States) -> None:
+        """Kill what fills `struck` while it is at it; the next time delete its pod; the third time let it be."""
+        if "struck" not in now or now["struck"].prepare.reason != "Preparing" or len(self.struck) == 2:
+            return
+        pod = newest(self.world, "struck").metadata
+        if pod.name not in self.struck and any("sleep" in one for one in commands(pod.uid).values()):
+            if self.struck:
+                self.world.cluster.delete(Pod, pod.name, namespace="lab-a")
+            else:
+                assert kill(pod.uid, "sh")
+            self.struck.append(pod.name)
+
+
 @pytest.fixture(scope="module")
-def first(bare: World) -> tuple[int, str]:
-    """Run the first `up`, of which some jobs fail."""
-    return up(bare)
+def first(bare: World) -> First:
+    """Run the first `up`."""
+    made = First(bare)
+    (made.status, made.told), made.states = during(bare, lambda: up(bare), made.strike)
+    return made
 
 
 def up(world: World, *more: str) -> tuple[int, str]:
@@ -67,10 +98,14 @@ def job(world: World, storage: str) -> Any:
 
 def said(world: World, storage: str) -> str:
     """Give what the last pod that filled a storage said."""
+    return "".join(world.cluster.log(newest(world, storage).metadata.name, namespace="lab-a", container="prepare"))
+
+
+def newest(world: World, storage: str) -> Any:
+    """Give the last pod that filled a storage."""
     labels: dict[str, Any] = dict(names.selector("prepare", storage))
     pods: list[Any] = list(world.cluster.list(Pod, namespace="lab-a", labels=labels))
-    last = max(pods, key=lambda pod: pod.metadata.creationTimestamp)
-    return "".join(world.cluster.log(last.metadata.name, namespace="lab-a", container="prepare"))
+    return max(pods, key=lambda pod: pod.metadata.creationTimestamp)
 
 
 def in_unit(world: World, command: str) -> str:
@@ -86,9 +121,9 @@ def there(world: World, name: str) -> bool:
     return names.unit(name) in {one.metadata.name for one in found}
 
 
-def test_a_failed_prepare_is_told_with_its_last_lines(bare: World, first: tuple[int, str]) -> None:
+def test_a_failed_prepare_is_told_with_its_last_lines(bare: World, first: First) -> None:
     """`up` fails for each with its reason, and with what it said last; a unit that needs it has no pod."""
-    status, told = first
+    status, told = first.status, first.told
 
     assert status != 0
     assert "BackoffLimitExceeded" in told
@@ -97,7 +132,7 @@ def test_a_failed_prepare_is_told_with_its_last_lines(bare: World, first: tuple[
     assert not there(bare, "waiting")
 
 
-def test_the_others_are_filled(bare: World, first: tuple[int, str]) -> None:
+def test_the_others_are_filled(bare: World, first: First) -> None:
     """A copy is compared with its source, a download that was cut went on, and their units run, data and all."""
     del first
     copied, fetched = said(bare, "copy"), said(bare, "web")
@@ -109,7 +144,19 @@ def test_the_others_are_filled(bare: World, first: tuple[int, str]) -> None:
     assert in_unit(bare, "stat -c %a /data/in/x; readlink /data/in/link").split() == ["751", "x"]
 
 
-def test_the_next_up_tries_again_with_what_is_said_then(bare: World, first: tuple[int, str]) -> None:
+def test_who_was_struck_tries_again(bare: World, first: First) -> None:
+    """Killed half way, then without its pod, a prepare begins again where it was, is told to, and ends well."""
+    phases = [(one.prepare.phase.value, one.prepare.reason) for one in first.states["struck"]]
+    words = {one.prepare.message for one in first.states["struck"] if one.prepare.reason == "Retrying"}
+
+    assert len(set(first.struck)) == 2
+    assert phases.index(("Running", "Preparing")) < phases.index(("Pending", "Retrying"))
+    assert any("container prepare ended with 137" in one for one in words), words
+    assert states(bare)["struck"].prepare.phase.value == "Succeeded"
+    wait_until(lambda: in_unit(bare, "cat /struck/tries /struck/whole") == "try\ntry\ntry\nwhole\n", "the data whole")
+
+
+def test_the_next_up_tries_again_with_what_is_said_then(bare: World, first: First) -> None:
     """What failed is made anew: with another command, or with more time for the same; the rest is left alone."""
     del first
     before = job(bare, "raw").metadata.uid, job(bare, "late").metadata.uid
@@ -135,7 +182,7 @@ def mend(world: World, change: Any) -> None:
     world.workspace.config_file.write_text(text)
 
 
-def test_a_job_that_is_gone_does_nothing_again(bare: World, first: tuple[int, str]) -> None:
+def test_a_job_that_is_gone_does_nothing_again(bare: World, first: First) -> None:
     """Deleted by hand and refreshed, a Job is made again, finds its marker, and the data and its unit are as before."""
     del first
     pod = bare.pod("user")
@@ -150,7 +197,7 @@ def test_a_job_that_is_gone_does_nothing_again(bare: World, first: tuple[int, st
     assert in_unit(bare, "cat /data/rows") == "row\n"
 
 
-def test_new_content_over_a_running_unit_is_refused(bare: World, first: tuple[int, str]) -> None:
+def test_new_content_over_a_running_unit_is_refused(bare: World, first: First) -> None:
     """The preview names the unit, also where nobody runs `make`, and nothing was done."""
     del first
     before = job(bare, "copy").metadata.uid
@@ -166,7 +213,7 @@ def test_new_content_over_a_running_unit_is_refused(bare: World, first: tuple[in
     assert job(bare, "copy").metadata.uid == before
 
 
-def test_a_storage_is_filled_anew_while_its_unit_rests(bare: World, first: tuple[int, str]) -> None:
+def test_a_storage_is_filled_anew_while_its_unit_rests(bare: World, first: First) -> None:
     """Stopped in the very same `up`, the unit has ended before the Job starts; what it had beside the copy stays."""
     del first
     in_unit(bare, "echo mine > /data/mine; echo changed > /data/rows")
@@ -176,10 +223,13 @@ def test_a_storage_is_filled_anew_while_its_unit_rests(bare: World, first: tuple
         unit(config, "user")["running"] = False
 
     mend(bare, again)
-    stopped, told = up(bare)
+    (stopped, told), seen = during(bare, lambda: up(bare))
+    recovery = {one.prepare.recovery.value for one in seen["copy"]}
     mend(bare, lambda config: unit(config, "user").pop("running"))
     started, told_later = up(bare)
 
     assert stopped == 0, told
     assert started == 0, told_later
+    assert "Running" in recovery
+    assert states(bare)["copy"].prepare.recovery.value == "Succeeded"
     wait_until(lambda: in_unit(bare, "cat /data/rows /data/mine") == "row\nmine\n", "the copy beside the unit's own")

@@ -2,14 +2,9 @@
 
 import hashlib
 import http.client
-import os
 import random
-import signal
-import ssl
-from base64 import b64encode
 from collections.abc import Iterator
-from contextlib import closing, suppress
-from functools import cache
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +13,18 @@ from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Pod
 
 from components import names
+from components.browser import BROWSER
+from e2e import browsing
+from e2e.browsing import HOST, Answer, signed
+from e2e.certificates import Certificate, define, give, hasten, serves
 from e2e.conftest import made, on_a_fresh_rig
-from e2e.world import World, wait_until
-from tools import password
-from tools.stack.reading import read_file
+from e2e.netns import connected, kill
+from e2e.world import WITH_PACK, World, attempt, wait_until
+from tests.services.world import Authority
 
 pytestmark = pytest.mark.e2e
 
-HOST, PORT = "files.gpu-runtime.test", 31442
+PORT = 31442
 STORAGE = f"dataset--lab-a.{HOST}"
 FILE = "/storage/lab-a/dataset/big"
 CONTENT = random.Random(7).randbytes(1 << 20) * 64  # noqa: S311 - what the prepare job writes, not a secret
@@ -41,50 +40,22 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-@cache
-def signed(world: World, tenant: str = "lab-a") -> dict[str, str]:
-    """Give the header of who knows the password of a tenant."""
-    workspace, engine = world.workspace, world.workspace.engine()
-    stack = read_file(workspace.config_file, workspace.stack, engine.environment)
-    access, user = password.chosen(stack, tenant, None)
-    secret = engine.output("config", "get", f"{names.PROJECT}:secret").strip()
-    known = password.password(stack, secret, access, user)
-    return {"Authorization": f"Basic {b64encode(f'{user}:{known}'.encode()).decode()}"}
-
-
-def opened(world: World, host: str = STORAGE) -> http.client.HTTPConnection:
-    """Connect to the proxy's entrance."""
-    return opened_at(world, host, PORT)
-
-
-def opened_at(world: World, host: str, port: int) -> http.client.HTTPConnection:
-    """Connect to the entrance at *port*, trusting the authority that `up` wrote down."""
-    connection = http.client.HTTPSConnection(str(world.rig.node_ip), port, timeout=30)
-    context = ssl.create_default_context(cafile=str(world.workspace.browser_ca))
-    plain = http.client.HTTPConnection(str(world.rig.node_ip), port, timeout=30)
-    plain.connect()
-    connection.sock = context.wrap_socket(plain.sock, server_hostname=host)
-    return connection
-
-
-class Answer:
-    """What a client gets."""
-
-    def __init__(self, answer: http.client.HTTPResponse) -> None:
-        self.status, self.headers, self.body = answer.status, answer.headers, answer.read()
+def opened(world: World) -> http.client.HTTPConnection:
+    """Connect to the entrance, for the storage."""
+    return browsing.opened(world, STORAGE, PORT)
 
 
 def ask(world: World, path: str, host: str = STORAGE, headers: dict[str, str] | None = None) -> Answer:
     """Ask a host of the proxy for *path*."""
-    with closing(opened(world, host)) as connection:
-        connection.request("GET", path, headers={"Host": f"{host}:{PORT}", **(headers or {})})
-        return Answer(connection.getresponse())
+    return browsing.ask(world, (host, PORT), path, headers or {})
 
 
-def pods(world: World) -> list[Any]:
-    """Give the pods of the proxy that are not about to end."""
-    labels: dict[str, Any] = names.component_selector(names.PROXY)
-    found = world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=labels)
+PROXIES = names.component_selector(names.PROXY)
+
+
+def pods(world: World, labels: dict[str, Any] = PROXIES, namespace: str = names.PLATFORM_NAMESPACE) -> list[Any]:
+    """Give the pods, of the proxy unless other labels are said, that are not about to end."""
+    found = world.cluster.list(Pod, namespace=namespace, labels=labels)
     return [pod for pod in found if pod.metadata and pod.metadata.deletionTimestamp is None]
 
 
@@ -125,14 +96,11 @@ def test_a_download_is_the_file(shown: World) -> None:
 def test_a_roll_out_cuts_no_download(shown: World) -> None:
     """Both pods are replaced while a file is half read; it comes to its end, and new clients are served throughout."""
     before = {pod.metadata.uid for pod in pods(shown)}
-    with closing(opened(shown)) as connection:
-        connection.request("GET", FILE, headers={"Host": f"{STORAGE}:{PORT}", **signed(shown)})
-        answer = connection.getresponse()
-        got = answer.read(1 << 20)
+    with _half_read(shown) as (got, answer):
         again = {"spec": {"template": {"metadata": {"annotations": {"gpu-runtime/restarted": "once"}}}}}
         shown.cluster.patch(Deployment, names.PROXY, again, namespace=names.PLATFORM_NAMESPACE)
         wait_until(lambda: _replaced(shown, before), "both pods of the proxy to be replaced")
-        got += answer.read()
+        got.extend(answer.read())
 
     assert got == CONTENT
 
@@ -145,17 +113,12 @@ def _replaced(world: World, before: set[str]) -> bool:
     return len(ready) == 2 and not before & {pod.metadata.uid for pod in ready}
 
 
-def test_a_death_is_survived_by_asking_for_the_rest(shown: World) -> None:
-    """Envoy is killed in the middle of a file; the other one gives the rest, and bytes are equal."""
-    with closing(opened(shown)) as connection:
-        connection.request("GET", FILE, headers={"Host": f"{STORAGE}:{PORT}", **signed(shown)})
-        answer = connection.getresponse()
-        got = answer.read(1 << 20)
-        for pod in pods(shown):
-            _kill(pod)
-        with suppress(http.client.IncompleteRead, OSError):
-            while more := answer.read(1 << 16):
-                got += more
+@pytest.mark.parametrize("program", ["envoy", "dufs"])
+def test_a_death_is_survived_by_asking_for_the_rest(shown: World, program: str) -> None:
+    """Whoever serves a file is killed in the middle of it; the next one gives the rest, and bytes are equal."""
+    with _half_read(shown) as (got, answer):
+        _kill(_everybody(shown), program)
+        got.extend(_what_came(answer))
     wait_until(lambda: _alive(shown), "the proxy to serve again")
     rest = ask(shown, FILE, headers={**signed(shown), "Range": f"bytes={len(got)}-"})
 
@@ -163,13 +126,134 @@ def test_a_death_is_survived_by_asking_for_the_rest(shown: World) -> None:
     assert got + rest.body == CONTENT
 
 
-def _kill(pod: Any) -> None:
-    """Kill the Envoy of *pod*, and nothing else."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # ended meanwhile
-            theirs = f"pod{pod.metadata.uid}" in (folder / "cgroup").read_text()
-            if theirs and (folder / "comm").read_text() == "envoy\n":
-                os.kill(int(folder.name), signal.SIGKILL)
+def test_the_other_envoy_gives_the_rest_at_once(shown: World) -> None:
+    """One alone is killed, the one with the download: the other, which never ended, has what is asked for next."""
+    with _half_read(shown) as (got, answer):
+        (first,) = _serving(shown)
+        (other,) = (pod for pod in pods(shown) if pod.metadata.uid != first.metadata.uid)
+        _kill([first], "envoy")
+        with _half_read(shown, len(got)) as (more, rest):
+            assert [pod.metadata.uid for pod in _serving(shown)] == [other.metadata.uid]
+            more.extend(rest.read())
+        kept = got + _what_came(answer)
+    after = next(pod for pod in pods(shown) if pod.metadata.uid == other.metadata.uid)
+
+    assert len(kept) < len(CONTENT)
+    assert got + more == CONTENT
+    assert _restarts(after) == _restarts(other)
+
+
+def test_no_download_needs_who_writes_the_routes(shown: World) -> None:
+    """Where routes is killed in both pods a file comes to its end, and new clients are served meanwhile."""
+    with _half_read(shown) as (got, answer):
+        _kill(pods(shown), "routes")
+        assert _alive(shown)
+        got.extend(answer.read())
+
+    assert got == CONTENT
+
+
+def test_what_cert_manager_gets_is_served(shown: World, tmp_path: Path) -> None:
+    """The API server takes what it is asked for; what its Secret has is served then, and no Envoy ends for it."""
+    authority, first = Authority(tmp_path, "issuer"), _running(shown).keys()
+    define(shown)
+    _with_tls(shown, {"kind": "certManager", "issuer": {"name": "by-dns"}})
+    before = _running(shown)
+    asked = shown.cluster.get(Certificate, "proxy-tls", namespace=names.PLATFORM_NAMESPACE)
+    give(shown, "proxy-tls", authority)
+
+    assert asked["spec"] == {
+        "secretName": "proxy-tls",
+        "dnsNames": [HOST, f"*.{HOST}"],
+        "issuerRef": {"name": "by-dns", "kind": "ClusterIssuer"},
+    }
+    _wait_for_certificate(shown, authority)
+    assert _running(shown) == before
+    assert before.keys() == first
+
+
+def test_a_given_certificate_is_served_and_followed(shown: World, tmp_path: Path) -> None:
+    """The one in the Secret that the stack file names; when another lies there, that, without a new pod or Envoy."""
+    first, second = Authority(tmp_path, "first"), Authority(tmp_path, "second")
+    give(shown, "ours", first)
+    _with_tls(shown, {"kind": "secret", "name": "ours"})
+    _wait_for_certificate(shown, first)
+    before = _running(shown)
+    give(shown, "ours", second)
+    _wait_for_certificate(shown, second)
+
+    assert not serves(shown, STORAGE, PORT, first.ca)
+    assert _running(shown) == before
+
+
+def _with_tls(world: World, tls: dict[str, Any]) -> None:
+    """Change where the proxy has its certificate from, for good."""
+    world.edit(lambda config: config["gpu-runtime:platform"]["browser"].update(tls=tls))
+    status, said = attempt(world.engine(), "up", "--yes", *WITH_PACK)
+    assert status == 0, said
+
+
+def _wait_for_certificate(world: World, authority: Authority) -> None:
+    def served() -> bool:
+        hasten(world, pods(world))
+        return serves(world, STORAGE, PORT, authority.ca)
+
+    wait_until(served, f"the certificate of {authority.name}")
+
+
+def _running(world: World) -> dict[str, int]:
+    """Give the pods of the proxy, with how often a container of each was started again."""
+    return {pod.metadata.uid: _restarts(pod) for pod in pods(world)}
+
+
+@contextmanager
+def _half_read(world: World, begin: int = 0) -> Iterator[tuple[bytearray, http.client.HTTPResponse]]:
+    """Begin to read the file there: give what came, and what gives the rest."""
+    headers = {"Host": f"{STORAGE}:{PORT}", "Range": f"bytes={begin}-", **signed(world)}
+    with closing(_soon_opened(world)) as connection:
+        connection.request("GET", FILE, headers=headers)
+        answer = connection.getresponse()
+        yield bytearray(answer.read(1 << 20)), answer
+
+
+TRIES = 1000
+"""Of a client that comes again at once where nobody listens, which costs a millisecond: half of them find the other."""
+
+
+def _soon_opened(world: World) -> http.client.HTTPConnection:
+    for _ in range(TRIES):
+        with suppress(OSError):
+            return opened(world)
+    pytest.fail(f"nobody answers, {TRIES} times")
+
+
+def _what_came(answer: http.client.HTTPResponse) -> bytes:
+    """Read until the end, or until somebody hangs up."""
+    got = bytearray()
+    with suppress(http.client.IncompleteRead, OSError):
+        while more := answer.read(1 << 16):
+            got.extend(more)
+    return bytes(got)
+
+
+def _serving(world: World) -> list[Any]:
+    """Give the pods of the proxy that a client has a connection to."""
+    return [pod for pod in pods(world) if connected(pod.metadata.uid, names.PROXY_PORT)]
+
+
+def _restarts(pod: Any) -> int:
+    """Say how often containers of *pod* were started again."""
+    return sum(one.restartCount for one in (*pod.status.containerStatuses, *pod.status.initContainerStatuses))
+
+
+def _everybody(world: World) -> list[Any]:
+    """Give the pods that serve a file: of the proxy, and of the browser."""
+    return [*pods(world), *pods(world, names.selector(BROWSER, "dataset"), "lab-a")]
+
+
+def _kill(among: list[Any], program: str) -> None:
+    """Kill every process of *program* in those pods, and nothing else."""
+    assert sum(kill(pod.metadata.uid, program) for pod in among), f"no {program} runs there"
 
 
 def _alive(world: World) -> bool:

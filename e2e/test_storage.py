@@ -3,26 +3,22 @@
 The tests run in this order on one stack.
 """
 
-import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from lightkube.codecs import from_dict
 from lightkube.resources.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
 from lightkube.resources.storage_v1 import StorageClass
 from lightkube.types import PatchType
-from status.storage_states import StorageState
 
 from e2e.conftest import describe, on_a_fresh_rig, told_on_failure
+from e2e.phases import during, states
 from e2e.world import Config, World, attempt, gone, wait_until
-from stacks.resolve import Stack
 from tools.shell import ToolError
 from tools.stack import local
-from tools.stack.reading import read_file
-from tools.status.storage_rows import storage_rows, storage_table
 
 pytestmark = pytest.mark.e2e
 
@@ -43,18 +39,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 tell_on_failure = told_on_failure("world")
-
-
-def stack(world: World) -> Stack:
-    """Read the stack as its file is now."""
-    return read_file(world.workspace.config_file, world.workspace.stack)
-
-
-def states(world: World) -> dict[str, StorageState]:
-    """Give the state of each storage, as `make status` tells them."""
-    found = list(storage_rows(world.cluster, stack(world)))
-    assert all(row.storage in storage_table(found) for row in found)
-    return {row.storage: row.state for row in found}
 
 
 def storages(config: Config) -> Config:
@@ -178,20 +162,53 @@ def test_growth_reaches_the_claim(world: World) -> None:
 
 def test_a_volume_of_an_immediate_class_is_filled(world: World, tmp_path: Path) -> None:
     """A class that binds at once, here by hand, works like one that waits."""
-    (node,) = (one.metadata.name for one in world.cluster.list(Node) if one.metadata)
     world.cluster.create(from_dict(class_of("instant")))
-    world.cluster.create(from_dict(volume("by-hand", local={"path": str(shared(tmp_path))}, **on_node(str(node)))))
-    wanted = {**storages(yaml.safe_load(world.workspace.config_file.read_text())["config"])["data"], "class": "instant"}
-    with world.changed(lambda config: storages(config).update(now={**wanted, "deleteWithStack": True})):
-        status, said = attempt(world.engine(), "up", "--yes")
-        assert status == 0, said
-        assert "storage class instant by kubernetes.io/no-provisioner: a volume is made at once (Immediate)" in said
-        found = states(world)["now"]
+    world.cluster.create(from_dict(volume("by-hand", local={"path": str(shared(tmp_path))}, **on_node(node(world)))))
+    world.edit(with_keeper)
+    status, said = attempt(world.engine(), "up", "--yes")
+    assert status == 0, said
+    assert "storage class instant by kubernetes.io/no-provisioner: a volume is made at once (Immediate)" in said
+    found = states(world)["now"]
 
     assert (found.claim.phase.value, found.prepare.phase.value) == ("Bound", "Succeeded")
     assert (shared(tmp_path) / "data").read_text() == "filled"
-    assert attempt(world.engine(), "up", "--yes")[0] == 0
+
+
+def test_a_volume_that_is_gone_is_told(world: World) -> None:
+    """A claim whose volume somebody removed is lost; deleted, it ends with the pod that has it, and both are told."""
     world.cluster.delete(PersistentVolume, "by-hand")
+    unprotected = {"metadata": {"finalizers": None}}
+    world.cluster.patch(PersistentVolume, "by-hand", unprotected, patch_type=PatchType.MERGE)
+    wait_until(lambda: states(world)["now"].claim.phase.value == "Lost", "the claim to be lost")
+    told = states(world)["now"].overall
+    assert (told.phase.value, told.reason) == ("Failed", "StorageLost")
+
+    world.cluster.delete(PersistentVolumeClaim, "storage-now", namespace="lab-a")
+    found = states(world)["now"]
+    assert (found.claim.phase.value, found.overall.phase.value) == ("Terminating", "Pending")
+    assert "it goes when no pod mounts it any more" in found.overall.message
+    world.edit(without_keeper)
+    assert attempt(world.engine(), "up", "--yes")[0] == 0
+    wait_until(lambda: "now" not in states(world), "the claim to go")
+
+
+def with_keeper(config: Config) -> None:
+    """Add a storage of class `instant`, and a unit that has it."""
+    storages(config)["now"] = {**storages(config)["data"], "class": "instant", "deleteWithStack": True}
+    keeper = {"flavor": "small", "image": "python", "mounts": [{"storage": "now", "path": "/now"}]}
+    config["gpu-runtime:tenants"]["lab-a"]["units"]["keeper"] = keeper
+
+
+def without_keeper(config: Config) -> None:
+    """Take them away again."""
+    storages(config).pop("now")
+    config["gpu-runtime:tenants"]["lab-a"]["units"].pop("keeper")
+
+
+def node(world: World) -> str:
+    """Name the node."""
+    (found,) = (one.metadata.name for one in world.cluster.list(Node) if one.metadata)
+    return str(found)
 
 
 def shared(tmp_path: Path) -> Path:
@@ -235,31 +252,37 @@ TROUBLE: Config = {
     "bad": {"command": ["python3", "-c", "import sys, time; time.sleep(4); sys.exit('no such bucket')"]},
     "nowhere": {"cpu": "1000", "timeoutSeconds": 25},
     "imageless": {"image": NO_IMAGE, "timeoutSeconds": 25},
+    "full": {"command": ["python3", "-c", "open('/workspace/much', 'wb').write(bytes(4 << 20))"]},
 }
+DISK = "size=2m,mode=0777"
+"""What `full` has, whatever its claim says: room for half of what is written to it."""
 
 
 def in_trouble(config: Config) -> None:
     """Add storages that cannot be filled."""
     for name, prepare in TROUBLE.items():
         storages(config)[name] = {"size": "1Mi", "deleteWithStack": True, "prepare": {**PREPARE, **prepare}}
+    storages(config)["full"]["class"] = "instant"
 
 
-def test_a_prepare_in_trouble_says_why(world: World) -> None:
+@contextmanager
+def on_a_full_disk(world: World, tmp_path: Path) -> Iterator[None]:
+    """Give class `instant` a volume with a file system of its own, smaller than it says."""
+    folder = shared(tmp_path)
+    world.rig.exec("mount", "-t", "tmpfs", "-o", DISK, "tmpfs", str(folder))
+    world.cluster.create(from_dict(volume("small", local={"path": str(folder)}, **on_node(node(world)))))
+    try:
+        yield
+    finally:
+        world.rig.exec("umount", str(folder))
+
+
+def test_a_prepare_in_trouble_says_why(world: World, tmp_path: Path) -> None:
     """While it waits, while it runs and when it has failed: phases, reasons, last words; the rest of `up` goes on."""
-    done: list[tuple[int, str]] = []
-    seen: set[tuple[str, str, str]] = set()
-    with world.changed(in_trouble):
-        running = threading.Thread(
-            target=lambda: done.append(attempt(world.engine(), "up", "--yes", "--continue-on-error"))
-        )
-        running.start()
-        while running.is_alive():
-            for name in TROUBLE:
-                if found := states(world).get(name):
-                    seen.add((name, found.prepare.phase.value, found.prepare.reason))
-            running.join(0.5)
+    with on_a_full_disk(world, tmp_path), world.changed(in_trouble):
+        (status, said), told = during(world, lambda: attempt(world.engine(), "up", "--yes", "--continue-on-error"))
         last = states(world)
-    ((status, said),) = done
+    seen = {(name, one.prepare.phase.value, one.prepare.reason) for name in TROUBLE for one in told.get(name, ())}
 
     assert status != 0
     assert "no such bucket" in said
@@ -270,6 +293,9 @@ def test_a_prepare_in_trouble_says_why(world: World) -> None:
     assert {name: last[name].overall.reason for name in TROUBLE} == dict.fromkeys(TROUBLE, "StoragePrepareFailed")
     assert last["bad"].prepare.reason == "BackoffLimitExceeded"
     assert "no such bucket" in last["bad"].overall.message
+    assert last["full"].prepare.reason == "BackoffLimitExceeded"
+    assert "No space left on device" in last["full"].overall.message
+    assert "No space left on device" in said
     assert last["nowhere"].prepare.reason == "DeadlineExceeded"
     # a pod that is placed has a deadline of its own: whether all its tries or the Job's time end first is a race
     assert last["imageless"].prepare.reason in ("DeadlineExceeded", "BackoffLimitExceeded")

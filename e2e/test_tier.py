@@ -15,8 +15,9 @@ from lightkube.resources.core_v1 import Pod
 from status.states import Ssh
 
 from components.dns import DnsSpec
-from e2e.netns import pid_of, space_of
+from e2e.netns import pid_in, pid_of, space_of
 from e2e.world import WITH_PACK, World, attempt, wait_until
+from tools.rig.outside import LINKS, SPACE, outside
 from tools.stack.client import ssh, through
 from tools.stack.reading import read_file
 from tools.status.rows import rows
@@ -25,12 +26,14 @@ pytestmark = pytest.mark.e2e
 
 UNIT = "trainer.lab-a"
 PLATFORM = "gpu-runtime"
+SERVERS = ("frps-0", "frps-1")
+CLIENT = "44.12.34.57"
 DNS = DnsSpec().namespace
 
 
-def pods(world: World, server: str) -> list[Pod]:
-    """List the pods of a tunnel server that are not about to go."""
-    labels: dict[str, Any] = {"app.kubernetes.io/component": "frps", "app.kubernetes.io/instance": server}
+def pods(world: World, server: str, component: str = "frps") -> list[Pod]:
+    """List the pods of a tunnel server, or of another part of the tier, that are not about to go."""
+    labels: dict[str, Any] = {"app.kubernetes.io/component": component, "app.kubernetes.io/instance": server}
     found = world.cluster.list(Pod, namespace=PLATFORM, labels=labels)
     return [pod for pod in found if pod.metadata and not pod.metadata.deletionTimestamp]
 
@@ -151,22 +154,37 @@ def test_a_killed_server_takes_its_own_sessions_alone(world: World) -> None:
 
 
 def test_the_entrance_says_who_came(world: World) -> None:
-    """A session is one line at its begin and one at its end, with host and client, at the server it went through."""
-    host = world.engine().outputs()["units"][UNIT]["host"]
-    with session_through(world, "frps-0"):
-        pass
-    wait_until(lambda: any(one["event"] == "end" and one["host"] == host for one in lines(world)), "its end to be told")
-    began = [one for one in lines(world) if one["event"] == "session" and one["host"] == host]
+    """Who logs in from far away has that address in the entrance's lines, by a name that the gate tells, too."""
+    unit = world.engine().outputs()["units"][UNIT]
+    with outside(world.rig, CLIENT):
+        world.rig.exec("ip", "-netns", SPACE, *f"route replace default via {LINKS[4][0]} dev eth0 src {CLIENT}".split())
+        space = int(world.rig.exec("stat", "-Lc", "%i", f"/run/netns/{SPACE}").stdout)
+        enter = f"nsenter --net={space_of(pid_in(space))}"
+        command = through(unit["connect"]["host"], unit["connect"]["port"])["ProxyCommand"]
+        argv = ["ssh", "-F", str(world.workspace.ssh_config), "-oBatchMode=yes", f"-oProxyCommand={enter} {command}"]
+        assert subprocess.run([*argv, UNIT, "true"], check=False, stdin=subprocess.DEVNULL).returncode == 0
+    wait_until(lambda: any(said_of_client(world, server, "end") for server in SERVERS), "its end to be told")
+    (server,) = [server for server in SERVERS if said_of_client(world, server, "end")]
+    (began,), (ended,) = said_of_client(world, server, "session"), said_of_client(world, server, "end")
+    gate = [
+        one for pod in pods(world, "gate", "gate") for one in lines(world, pod, "gate") if one["event"] == "session"
+    ]
 
-    assert began
-    assert all(one["client"].rpartition(":")[0] for one in began)
+    assert (began["host"], began["client"], began["frps"]) == (unit["host"], ended["client"], ended["frps"])
+    assert unit["host"] in {one["host"] for one in gate if one["client"] == ended["frps"]}
 
 
-def lines(world: World) -> list[dict[str, Any]]:
-    """Read the log of the first server's entrance."""
-    (pod,) = pods(world, "frps-0")
+def said_of_client(world: World, server: str, event: str) -> list[dict[str, Any]]:
+    """Read what a server's entrance says of CLIENT."""
+    (pod,) = pods(world, server)
+    found = [one for one in lines(world, pod, "entrance") if one["event"] == event]
+    return [one for one in found if one["client"].rpartition(":")[0] == CLIENT]
+
+
+def lines(world: World, pod: Pod, container: str) -> list[dict[str, Any]]:
+    """Read the log of a container of the tier."""
     name = str(pod.metadata.name) if pod.metadata else ""
-    said = world.cluster.log(name, namespace=PLATFORM, container="entrance")
+    said = world.cluster.log(name, namespace=PLATFORM, container=container)
     return [json.loads(line) for line in said if line.startswith("{")]
 
 

@@ -15,11 +15,16 @@ from lightkube.resources.core_v1 import Pod, Secret
 from lightkube.types import PatchType
 
 from components import derive, names
+from e2e import browsing
+from e2e.browsing import HOST as FILES
+from e2e.browsing import Answer, signed
 from e2e.conftest import describe, made, on_a_fresh_rig, told_on_failure
+from e2e.netns import Try, finish, pid_of, space_of, start
 from e2e.world import WITH_PACK, World, attempt, wait_until
 from stacks.schema import PlatformKeys
 from tools.doctor.__main__ import examine
 from tools.doctor.findings import Status
+from tools.shell import ToolError
 from tools.stack import local
 from tools.stack.client import ssh, wait_for_login
 from tools.stack.engine import REPOSITORY
@@ -29,6 +34,10 @@ from tools.stack.workspace import Workspace
 pytestmark = pytest.mark.e2e
 
 HOST, VISITOR = "host.lab-a", "visitor.lab-b"
+PORT = 31445
+UNITS = {"lab-a": "host", "lab-b": "visitor"}
+"""The unit of each tenant: its program answers at two ports with its name."""
+
 SHARED = ("state", "passphrase", "id_ed25519")
 """What both stacks' folders have in common: the backend, what opens it, and the key that logs in."""
 
@@ -99,6 +108,96 @@ def test_doctor_finds_the_platform_of_the_guest(two: Two) -> None:
 
     assert Status.FAIL not in {finding.status for finding in findings}
     assert "the platform of stack hub" in way_in.found
+
+
+def ask(two: Two, name: str, path: str, headers: dict[str, str], method: str = "GET", body: bytes = b"") -> Answer:
+    """Ask the one proxy, at the host called *name*."""
+    return browsing.ask(two.hub, (f"{name}.{FILES}", PORT), path, headers, method, body or None)
+
+
+def people(two: Two) -> dict[str, dict[str, str]]:
+    """Give by tenant what its user signs in with: each stack derives the passwords of its own."""
+    return {"lab-a": signed(two.hub, "lab-a"), "lab-b": signed(two.guest, "lab-b")}
+
+
+def files(tenant: str) -> str:
+    """Give where a tenant's files are."""
+    return names.browser_path(tenant, "inbox")
+
+
+def test_one_proxy_shows_each_its_own(two: Two) -> None:
+    """Who signs in with a password of the guest's sees the guest's storage and port, and the hub's user the hub's."""
+    for tenant, own in people(two).items():
+        wait_until(partial(lists, two, tenant, own), f"the files of {tenant}")
+        wait_until(partial(shows, two, tenant, own), f"the port of {tenant}")
+        said = f"of {tenant}".encode()
+        assert ask(two, f"inbox--{tenant}", f"{files(tenant)}/mine", own, "PUT", said).status == 201
+    for tenant, own in people(two).items():
+        assert ask(two, f"inbox--{tenant}", f"{files(tenant)}/mine", own).body == f"of {tenant}".encode()
+
+
+def lists(two: Two, tenant: str, own: dict[str, str], status: int = 200) -> bool:
+    """Say whether a tenant's files are there for *own*, or answer with another status."""
+    return ask(two, f"inbox--{tenant}", f"{files(tenant)}/", own).status == status
+
+
+def shows(two: Two, tenant: str, own: dict[str, str], port: str = "web") -> bool:
+    """Say whether the program of a tenant's unit answers *own* at a port."""
+    answer = ask(two, f"{port}--{UNITS[tenant]}--{tenant}", "/", own)
+    return (answer.status, answer.body) == (200, UNITS[tenant].encode())
+
+
+@pytest.mark.parametrize(
+    ("there", "not_there", "path"),
+    [
+        ("{tenant}", "nobody", "/"),
+        ("inbox--{tenant}", "nothing--{tenant}", "/storage/{tenant}/inbox/mine"),
+        ("web--{unit}--{tenant}", "none--{unit}--{tenant}", "/"),
+    ],
+    ids=["index", "storage", "port"],
+)
+def test_nobody_sees_what_is_the_other_stacks(two: Two, there: str, not_there: str, path: str) -> None:
+    """With the other's password or none, what is there and what is not are the same to the last header."""
+    known = people(two)
+    for tenant, other in (("lab-a", known["lab-b"]), ("lab-b", known["lab-a"])):
+        said = {"tenant": tenant, "unit": UNITS[tenant]}
+        hosts = (there.format(**said), not_there.format(**said))
+        refused = [ask(two, host, path.format(**said), who) for host in hosts for who in (other, {})]
+
+        assert {(one.status, one.body) for one in refused} == {(401, b"401 sign in\n")}
+        assert len({str(sorted((k, v) for k, v in one.headers.items() if k != "date")) for one in refused}) == 1
+
+
+def test_the_guests_passwords_are_the_guests(two: Two) -> None:
+    """The Secret with their hashes is of the guest's stack, and counts for nothing once it says another's."""
+    name, own = names.access("lab-b"), people(two)["lab-b"]
+    for owner, status in (("hub", 401), ("guest", 200)):
+        said = {"metadata": {"labels": {names.OWNER_LABEL: owner}}}
+        two.hub.cluster.patch(Secret, name, said, namespace=names.ACCESS_NAMESPACE)
+        wait_until(partial(lists, two, "lab-b", own, status), f"{status} while it says {owner}")
+
+
+def test_the_platform_says_which_ports_of_a_guest_it_shows(two: Two) -> None:
+    """Its own unit shows any; to the guest's the walls let the proxy through at the files and the ports it names."""
+    known = people(two)
+    assert shows(two, "lab-a", known["lab-a"], "more")
+    listens = "python3 -c 'import urllib.request as r; print(r.urlopen(\"http://localhost:7777\").read().decode())'"
+    assert two.guest.ssh(VISITOR, listens) == "visitor"
+    answer = ask(two, "more--visitor--lab-b", "/", known["lab-b"])
+    assert (answer.status, answer.body) == (502, b"502 not reachable\n")
+
+    unit, browser = pods(two, "unit", "visitor", "lab-b"), pods(two, "browser", "inbox", "lab-b")
+    doors: list[Try] = [(str(pod.status.podIP), port, "TCP") for pod in unit for port in (8888, 7777, names.SSHD_PORT)]
+    doors += [(str(pod.status.podIP), names.BROWSER_PORT, "TCP") for pod in browser]
+    proxies = pods(two, names.PROXY, names.PROXY, names.PLATFORM_NAMESPACE)
+    found = [finish(start(space_of(pid_of(str(one.metadata.uid))), doors)) for one in proxies]
+    assert found == [[True, False, False, True]] * 2
+
+
+def pods(two: Two, component: str, instance: str, namespace: str) -> list[Any]:
+    """Give the pods of an instance."""
+    labels: dict[str, Any] = dict(names.selector(component, instance))
+    return list(two.hub.cluster.list(Pod, namespace=namespace, labels=labels))
 
 
 def test_the_guests_key_signs_for_its_own_units_alone(two: Two) -> None:
@@ -173,23 +272,32 @@ def test_a_second_platform_is_refused(two: Two) -> None:
 
 
 def test_off_the_list_is_out(two: Two) -> None:
-    """Off `admits`, from the end of that `up` no session begins, while the platform's own go on beginning."""
+    """Off `admits`, from the end of that `up` neither a session begins nor a page is shown; the platform's own are."""
+    known = people(two)
     with two.hub.changed(lambda config: config["gpu-runtime:platform"].pop("admits")):
         status, said = attempt(two.hub.engine(), "up", "--yes", *WITH_PACK)
         assert status == 0, said
     done = ssh(two.guest.workspace, VISITOR, "true")
+    shown = {tenant: ask(two, f"inbox--{tenant}", f"{files(tenant)}/mine", own) for tenant, own in known.items()}
 
     assert done.returncode != 0
+    assert (shown["lab-b"].status, shown["lab-b"].body) == (401, b"401 sign in\n")
+    assert ask(two, "web--visitor--lab-b", "/", known["lab-b"]).status == 401
+    assert shown["lab-a"].body == b"of lab-a"
+    assert shows(two, "lab-a", known["lab-a"])
     wait_until(lambda: "stack 'guest' is not admitted" in gate_log(two.hub), "the gate to say why")
     assert two.hub.ssh(HOST, "id -un") == "alice"
 
 
 def test_a_guest_off_the_list_is_told_at_preview(two: Two) -> None:
-    """Its own next preview says so, and who must say what to be admitted again."""
+    """Its own next preview says so, and who must say what to be admitted again; so does all that reads its file."""
     status, said = attempt(two.guest.engine(), "preview")
+    workspace = two.guest.workspace
 
     assert status != 0
     assert "does not admit stack 'guest'; add 'guest' to gpu-runtime:platform.admits" in " ".join(said.split())
+    with pytest.raises(ToolError, match="does not admit stack 'guest'"):
+        read_file(workspace.config_file, workspace.stack, workspace.engine().environment)
 
 
 def test_the_guest_goes_alone(two: Two) -> None:

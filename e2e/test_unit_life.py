@@ -3,18 +3,24 @@
 The tests run in this order on one stack.
 """
 
+import json
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from lightkube.resources.core_v1 import Node, Pod
 from lightkube.types import PatchType
 
+from components.flavor import ClaimSpec, Flavor
+from components.gpu_unit import UnitSecrets, unit_manifests
+from components.model import Manifest, quantity
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.world import World, gone, wait_until
 from tools import toolchain
 from tools.stack.client import wait_for_login
+from tools.stack.reading import read_file
 
 pytestmark = pytest.mark.e2e
 
@@ -134,3 +140,62 @@ def test_a_broken_unit_blocks_no_drain(units: World) -> None:
     done = drain(units, "root")
 
     assert done.returncode == 0, done.stderr
+
+
+SIZE: dict[str, Any] = {"cpu": "1", "memory": "1Gi"}
+FLAVORS = {
+    "a claim": Flavor(**SIZE, claim=ClaimSpec(device_class="gpu.nvidia.com", count=2)),
+    "MIG profiles": Flavor(**SIZE, resource="nvidia.com/mig-1g.10gb", gpus=2, beside={"nvidia.com/mig-2g.20gb": 1}),
+    "a share": Flavor(**SIZE, beside={"nvidia.com/gpumem": 8000, "nvidia.com/gpucores": 30}),
+}
+"""Flavors of GPUs that the rig's nodes do not have."""
+
+
+def asked(world: World, flavor: Flavor) -> list[Manifest]:
+    """Give the objects of a unit of *flavor* in lab-a, in the order that they are made."""
+    stack = read_file(world.workspace.config_file, world.workspace.stack)
+    unit = replace(stack.units["held.lab-a"], name="asked", flavor=flavor)
+    return [*unit_manifests(unit, UnitSecrets("not a key", {"tunnel.json": "{}"})).values()]
+
+
+def judged(world: World, manifests: list[Manifest]) -> "subprocess.CompletedProcess[str]":
+    """Have the API server judge objects, none of which is made."""
+    kubectl = [str(toolchain.ensure("kubectl")["kubectl"]), f"--kubeconfig={world.rig.kubeconfig}"]
+    argv = [*kubectl, "apply", "--server-side", "--dry-run=server", "--output=json", "--filename=-"]
+    said = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+    return subprocess.run(argv, input=said, check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS.values(), ids=FLAVORS)
+def test_the_api_server_takes_what_a_flavor_asks_for(units: World, flavor: Flavor) -> None:
+    """Each object of such a unit is good to a real API server, which drops nothing of what asks for its GPUs."""
+    sent = asked(units, flavor)
+    done = judged(units, sent)
+
+    assert done.returncode == 0, done.stderr
+    taken = json.loads(done.stdout)["items"]
+    assert [one["kind"] for one in taken] == [one["kind"] for one in sent]
+    assert [what_asks(one) for one in taken] == [what_asks(one) for one in sent]
+
+
+def what_asks(thing: Manifest) -> Any:
+    """Give the part of an object that asks for GPUs; None where it has none."""
+    if thing["kind"] == "ResourceClaimTemplate":
+        return thing["spec"]["spec"]["devices"]["requests"]
+    if thing["kind"] != "Deployment":
+        return None
+    spec = thing["spec"]["template"]["spec"]
+    (unit,) = (one["resources"] for one in spec["containers"] if one["name"] == "unit")
+    gpus = {key: quantity(str(amount)) for key, amount in unit["limits"].items() if "/" in key}  # 8000 comes back as 8k
+    return gpus, unit.get("claims"), spec.get("resourceClaims")
+
+
+def test_the_api_server_refuses_a_claim_that_is_none(units: World) -> None:
+    """Dry runs do judge: a template that asks for less than no device is turned away."""
+    sent = asked(units, FLAVORS["a claim"])
+    (template,) = (one for one in sent if one["kind"] == "ResourceClaimTemplate")
+    template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] = -1
+    done = judged(units, [template])
+
+    assert done.returncode != 0
+    assert "count" in done.stderr

@@ -14,15 +14,16 @@ from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Pod, Service
 
 from components import names
+from e2e import browsing
+from e2e.browsing import HOST, Answer, opened, signed
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import Try, finish, pid_of, space_of, start
-from e2e.test_proxy import Answer, opened_at, signed
 from e2e.world import World, wait_until
 from tests.services.chromium import Chromium, chromium
 
 pytestmark = pytest.mark.e2e
 
-HOST, PORT = "files.gpu-runtime.test", 31444
+PORT = 31444
 WEB, DEAD, OWN = (f"{port}--lab--lab-a.{HOST}" for port in ("web", "dead", "own"))
 BOARD = f"board--other--lab-a.{HOST}"
 ORIGIN = f"https://{WEB}:{PORT}"
@@ -40,15 +41,16 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def ask(world: World, path: str, host: str = WEB, method: str = "GET", **headers: str) -> Answer:
     """Ask a port for *path*; an underscore in a header's name is a hyphen."""
-    with closing(opened_at(world, host, PORT)) as connection:
-        said = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method, path, headers={"Host": f"{host}:{PORT}", **said})
-        return Answer(connection.getresponse())
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    return browsing.ask(world, (host, PORT), path, said, method)
 
 
 def until(world: World, host: str, status: int) -> None:
-    """Wait until *host* answers who signed in so."""
-    wait_until(lambda: ask(world, "/", host, **signed(world)).status == status, f"{host} to say {status}")
+    """Wait until *host* answers who signed in so ten times in a row: two proxies hear of a change, each by itself."""
+    wait_until(
+        lambda: all(ask(world, "/", host, **signed(world)).status == status for _ in range(10)),
+        f"{host} to say {status}",
+    )
 
 
 def test_who_may_look(shown: World) -> None:
@@ -132,7 +134,7 @@ def socket(world: World, **headers: str) -> Iterator[tuple[int, Socket]]:
     """Open a WebSocket; give the status and, where it is 101, the socket."""
     key = base64.b64encode(os.urandom(16)).decode()
     said = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": key, "Sec-WebSocket-Version": "13"}
-    with closing(opened_at(world, WEB, PORT)) as connection:
+    with closing(opened(world, WEB, PORT)) as connection:
         connection.request("GET", "/socket", headers={"Host": f"{WEB}:{PORT}", **said, **headers})
         held: Any = connection.sock
         answer = connection.getresponse()
@@ -141,9 +143,9 @@ def socket(world: World, **headers: str) -> Iterator[tuple[int, Socket]]:
 
 def test_a_socket_is_for_who_signed_in_and_for_its_own_pages(shown: World) -> None:
     """The proxy refuses it without a password, and from another origin's page before the program hears of it."""
-    with socket(shown, Origin=ORIGIN, **signed(shown)) as (status, opened):
+    with socket(shown, Origin=ORIGIN, **signed(shown)) as (status, held):
         assert status == 101
-        assert opened.says("hello") == "hello"
+        assert held.says("hello") == "hello"
     with socket(shown, Origin=ORIGIN) as (status, _):
         assert status == 401
     with socket(shown, Origin=f"https://{BOARD}:{PORT}", **signed(shown)) as (status, _):
@@ -155,12 +157,12 @@ def test_a_socket_outlives_other_routes(shown: World) -> None:
     service = names.unit("other")
     before = shown.cluster.get(Service, service, namespace="lab-a").metadata
     exposed = before.annotations[names.WEB_ANNOTATION] if before and before.annotations else ""
-    with socket(shown, Origin=ORIGIN, **signed(shown)) as (_, opened):
+    with socket(shown, Origin=ORIGIN, **signed(shown)) as (_, held):
         for value, status in (("", 404), (exposed, 200)):
             changed = {"metadata": {"annotations": {names.WEB_ANNOTATION: value}}}
             shown.cluster.patch(Service, service, changed, namespace="lab-a")
             until(shown, BOARD, status)
-            assert opened.says(f"after {status}") == f"after {status}"
+            assert held.says(f"after {status}") == f"after {status}"
 
 
 def test_what_is_off_says_so(shown: World) -> None:
