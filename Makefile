@@ -81,8 +81,9 @@ golden: init ## write the golden files anew; read the diff
 init: ## make .venv from requirements.lock (does nothing when nothing changed)
 	@$(BARE) -m tools.venv
 
-lock: init ## write requirements.lock anew from pyproject.toml
+lock: init ## write the locks anew from pyproject.toml: requirements.lock, and programs.lock of the services' tests
 	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml
+	@$(VENV)/uv pip compile --quiet --universal --python-version 3.11 --group programs --generate-hashes --no-emit-index-url --custom-compile-command "make lock" --output-file tests/services/programs.lock
 
 check: init ## lint, format and types
 	@$(VENV)/ruff check && $(VENV)/ruff format --check && $(VENV)/mypy

@@ -33,7 +33,8 @@ TENANT, UNIT = "lab-a", "trainer"
 READY_GOAL_SECONDS = 15.0
 MEMORY_GOAL_MIB = 1536.0
 NOTHING_GOAL_SECONDS = 30.0
-SYSTEM_A = "system A, patched: 1.9-3.3 s"
+LOGIN_GOAL_SECONDS = 3.3
+"""What system A, patched, takes at most; at best it takes 1.9."""
 
 RESTING = 5
 """Units of the stack whose traffic is measured."""
@@ -109,7 +110,7 @@ def _login_rows(workspace: Workspace, rig: Rig, template: configs.Config, rounds
         ours.append(seconds)
         pod = arrival.pod_of_two(f"two-{number}", workspace.stack, TENANT, _bundle(client))
         shape.append(arrival.until_both_run(client, pod, _patiently))
-    yield _row("object creation to first login, seconds", ours, note=f"{SYSTEM_A}; last: {words}")
+    yield _row("object creation to first login, seconds", ours, LOGIN_GOAL_SECONDS, f"last: {words}")
     yield _row("a pod of system A's shape until it runs, seconds", shape, note="its login comes later")
     yield _row("first login / that pod", [one / other for one, other in zip(ours, shape, strict=True)])
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
@@ -72,15 +73,18 @@ def writes_at_rest(client: Client, namespaces: Sequence[str]) -> Row:
     time.sleep(SETTLE_SECONDS)
     before = _versions(client, namespaces)
     time.sleep(REST_SECONDS)
-    changed = {key for key, _ in before.items() ^ _versions(client, namespaces).items()}
-    note = f"{len(before)} objects of {len(namespaces)} namespaces" + "".join(f", {one}" for one in sorted(changed)[:3])
+    after = _versions(client, namespaces)
+    changed = {(before.get(uid) or after[uid]).split()[0] for uid, _ in before.items() ^ after.items()}
+    note = f"{len(before)} objects of {len(namespaces)} namespaces" + "".join(f", {one}" for one in sorted(changed)[:7])
     return Row(f"objects written at rest in {REST_SECONDS:.0f} s", str(len(changed)), float(len(changed)), 0.0, note)
 
 
 def _versions(client: Client, namespaces: Sequence[str]) -> dict[str, str]:
-    found = (one.metadata for kind in KINDS for space in namespaces for one in client.list(kind, namespace=space))
-    spaces = (one.metadata for one in client.list(Namespace) if one.metadata and one.metadata.name in namespaces)
-    return {meta.uid or "": f"{meta.name} {meta.resourceVersion}" for meta in (*found, *spaces) if meta}
+    """Give kind, name and version of all that there is, by uid."""
+    places = product(KINDS, namespaces)
+    found = [(kind, one.metadata) for kind, space in places for one in client.list(kind, namespace=space)]
+    found += [(Namespace, client.get(Namespace, space).metadata) for space in namespaces]
+    return {meta.uid or "": f"{kind.__name__}/{meta.name} {meta.resourceVersion}" for kind, meta in found if meta}
 
 
 def logins_at_once(ways: Sequence[Way]) -> Row:

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,16 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
+from bench import crowd
 from bench.figures import Row, load_note
+from bench.process import free_port, running, until_listens
+from bench.sshd import sshd
 from components import derive
 from components.entrance_config import Doors, LimitsSpec, haproxy_cfg
 from components.frp_config import PKI_DIR, frps_toml
 from components.tunnel_door import TunnelDoors, door_cfg
 from tools import toolchain
 from tools.images.build import part_files
-from tools.images.recipes import ENTRANCE_ROOT, OPENSSH
+from tools.images.recipes import ENTRANCE_ROOT
 from tools.shell import ToolError, say
 from tools.stack.client import through
 from tools.stack.engine import REPOSITORY
@@ -49,7 +51,6 @@ GOALS = {"up": BULK_GOAL, "down": BULK_GOAL, "paced up": BULK_GOAL, "paced down"
 LOGINS = 5
 """Of each variant in a round: one takes a fifth of a second."""
 
-UID = 12345
 HOST = "bench.lab.ssh.test"
 SERVER = "frps"
 TOKEN = "a-token-of-the-bench-alone"  # noqa: S105 - guards a server that lives for the bench, on loopback
@@ -68,6 +69,13 @@ class Variant:
     tls: bool = True
     wire: str = "v2"
     pool: int = 1
+
+
+class Way(NamedTuple):
+    """What leads to sshd: ssh's further words, and the port that it comes to first."""
+
+    words: list[str]
+    port: int
 
 
 DIRECT = Variant("direct", entrance=False, door=False, frp=False)
@@ -90,9 +98,11 @@ def rows(rounds: int) -> Iterator[Row]:
     with TemporaryDirectory(prefix="gpu-runtime-bench-") as scratch, ExitStack() as stack:
         folder = Path(scratch)
         folder.chmod(0o755)
-        port = stack.enter_context(_sshd(folder))
+        port = stack.enter_context(sshd(folder))
         ways = {v: stack.enter_context(_way(folder / v.name.replace(" ", "-"), v, port)) for v in VARIANTS}
         found = [_round(folder, ways, number) for number in range(rounds)]
+        shipped = ways[SHIPPED]
+        yield from crowd.rows(["ssh", "-F", "none", "-i", str(folder / "client"), *shipped.words], shipped.port, folder)
     loads = load_note([os.getloadavg()[0]])
     for variant in VARIANTS[1:]:
         for figure, goal in GOALS.items():
@@ -102,13 +112,13 @@ def rows(rounds: int) -> Iterator[Row]:
             yield Row(f"tunnel, {figure}: {variant.name}", shown, ratio, goal if variant == SHIPPED else None, loads)
 
 
-def _round(folder: Path, ways: dict[Variant, list[str]], number: int) -> dict[tuple[Variant, str], float]:
+def _round(folder: Path, ways: dict[Variant, Way], number: int) -> dict[tuple[Variant, str], float]:
     """Run each variant once; a round's first is another each time."""
     turn = number % len(ways)
     order = [*ways][turn:] + [*ways][:turn]
     found: dict[tuple[Variant, str], float] = {}
     for variant in order:
-        ssh = ["ssh", "-F", "none", "-i", str(folder / "client"), *ways[variant]]
+        ssh = ["ssh", "-F", "none", "-i", str(folder / "client"), *ways[variant].words]
         found[variant, "up"] = _timed(f"head -c {MEGABYTES}M /dev/zero | {{}} 'cat >/dev/null'", ssh)
         found[variant, "down"] = _timed(f"{{}} 'head -c {MEGABYTES}M /dev/zero' >/dev/null", ssh)
         found[variant, "paced up"] = _timed(f"{PACED} | {{}} 'cat >/dev/null'", ssh)
@@ -129,48 +139,12 @@ def _timed(pipeline: str, ssh: list[str]) -> float:
 
 
 @contextmanager
-def _running(argv: list[str], log: Path, env: dict[str, str] | None = None) -> Iterator[None]:
-    with log.open("w") as out, subprocess.Popen(argv, stdout=out, stderr=out, env=env) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-
-
-def _port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def _sshd(folder: Path) -> Iterator[int]:
-    """Run the bundle's sshd as its only user, as in a unit; give its port."""
-    for name in ("host", "client"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
-    for name in ("sshd", "scp", "sftp-server"):
-        shutil.copy(part_files(OPENSSH) / "bin" / name, folder)
-    shutil.chown(folder / "host", UID, UID)
-    (folder / "passwd").write_text(f"bench:x:{UID}:{UID}::{folder}:/bin/sh\n")
-    port = _port()
-    lines = [f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder}/host", "StrictModes no", "PidFile none"]
-    lines += [f"AuthorizedKeysFile {folder}/client.pub", "MaxStartups 200", "LogLevel ERROR"]
-    (folder / "sshd_config").write_text("\n".join([*lines, ""]))
-    (folder / "client.pub").chmod(0o644)
-    drop = f"exec setpriv --reuid {UID} --regid {UID} --clear-groups {folder}/sshd -D -e -f {folder}/sshd_config"
-    inside = f"mount --bind {folder}/passwd /etc/passwd && {drop}"
-    with _running(["unshare", "--mount", "sh", "-c", inside], folder / "sshd.log"):
-        _until(port, folder / "sshd.log")
-        yield port
-
-
-@contextmanager
-def _way(folder: Path, variant: Variant, sshd: int) -> Iterator[list[str]]:
-    """Make the way of *variant* to *sshd*; give ssh's further words."""
+def _way(folder: Path, variant: Variant, sshd: int) -> Iterator[Way]:
+    """Make the way of *variant* to *sshd*."""
     options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
     options += ["-o", "BatchMode=yes", "-l", "bench"]
     if not variant.frp:
-        yield [*options, "-p", str(sshd), "127.0.0.1"]
+        yield Way([*options, "-p", str(sshd), "127.0.0.1"], sshd)
         return
     folder.mkdir()
     with ExitStack() as stack:
@@ -179,12 +153,12 @@ def _way(folder: Path, variant: Variant, sshd: int) -> Iterator[list[str]]:
         proxy = (f"-o{key}={value}" for key, value in through("127.0.0.1", entrance).items())
         words = [*options, *proxy, HOST]
         _until_login(words, folder)
-        yield words
+        yield Way(words, entrance)
 
 
 def _frp(stack: ExitStack, folder: Path, variant: Variant, sshd: int) -> int:
     """Start frps and frpc as *variant* says; give frps' CONNECT port."""
-    bind, connect, api = _port(), _port(), _port()
+    bind, connect, api = free_port(), free_port(), free_port()
     authority = derive.Authority(TOKEN * 2, 0, "bench")
     cert, key = authority.server(SERVER)
     for name, text in {"tls.crt": cert, "tls.key": key, "ca.crt": authority.certificate, "token": TOKEN}.items():
@@ -195,7 +169,7 @@ def _frp(stack: ExitStack, folder: Path, variant: Variant, sshd: int) -> int:
     said |= {"transport.tcpMux": str(variant.mux).lower(), "transport.tls.force": str(variant.tls).lower()}
     (folder / "frps.toml").write_text("".join(f"{name} = {value}\n" for name, value in said.items()))
     _start(stack, folder, "frps", "frps.toml")
-    _until(bind, folder / "frps.log")
+    until_listens(bind, folder / "frps.log")
     door = _door(stack, folder, bind) if variant.door else bind
     (folder / "frpc.json").write_text(_frpc(folder, variant, door, sshd))
     _start(stack, folder, "frpc", "frpc.json")
@@ -204,7 +178,7 @@ def _frp(stack: ExitStack, folder: Path, variant: Variant, sshd: int) -> int:
 
 def _start(stack: ExitStack, folder: Path, program: str, config: str) -> None:
     argv = [str(toolchain.ensure(program)[program]), "-c", str(folder / config)]
-    stack.enter_context(_running(argv, folder / f"{program}.log", {}))
+    stack.enter_context(running(argv, folder / f"{program}.log", {}))
 
 
 def _frpc(folder: Path, variant: Variant, bind: int, sshd: int) -> str:
@@ -216,7 +190,7 @@ def _frpc(folder: Path, variant: Variant, bind: int, sshd: int) -> str:
     server = Server(SERVER, "127.0.0.1", bind)
     access = Access(SERVER, (folder / "ca.crt").read_text(), TOKEN, "0" * 64)
     wanted = Wanted(Unit("bench", "lab", "bench", HOST), (server,), access)
-    said = json.loads(frpc_config(wanted, server, Admin(_port(), "bench"), folder, sshd))
+    said = json.loads(frpc_config(wanted, server, Admin(free_port(), "bench"), folder, sshd))
     said["transport"] |= {"tcpMux": variant.mux, "wireProtocol": variant.wire, "poolCount": variant.pool}
     if not variant.tls:
         said["transport"]["tls"] = {"enable": False}
@@ -225,19 +199,19 @@ def _frpc(folder: Path, variant: Variant, bind: int, sshd: int) -> str:
 
 def _entrance(stack: ExitStack, folder: Path, frps: int) -> int:
     """Start the entrance in its image's file system; give its port."""
-    port, health = _port(), _port()
+    port, health = free_port(), free_port()
     doors = Doors(f"127.0.0.1:{port}", f"127.0.0.1:{health}", f"127.0.0.1:{frps}", f"/{LUA.name}")
-    _haproxy(stack, folder, "entrance", haproxy_cfg(LimitsSpec(), 1, doors))
-    _until(port, folder / "entrance.log")
+    _haproxy(stack, folder, "entrance", haproxy_cfg(LimitsSpec(), 1, doors=doors))
+    until_listens(port, folder / "entrance.log")
     return port
 
 
 def _door(stack: ExitStack, folder: Path, frps: int) -> int:
     """Start the units' door before *frps*; give its port."""
-    port = _port()
-    doors = TunnelDoors(f"127.0.0.1:{port}", f"127.0.0.1:{_port()}", f"127.0.0.1:{frps}")
+    port = free_port()
+    doors = TunnelDoors(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}", f"127.0.0.1:{frps}")
     _haproxy(stack, folder, "door", door_cfg(LimitsSpec(), doors))
-    _until(port, folder / "door.log")
+    until_listens(port, folder / "door.log")
     return port
 
 
@@ -252,17 +226,7 @@ def _haproxy(stack: ExitStack, folder: Path, name: str, config: str) -> None:
     file = f"{folder.name}-{name}.cfg"
     (root / file).write_text(config)
     argv = [shutil.which("chroot") or "chroot", str(root), "/usr/sbin/haproxy", "-db", "-f", f"/{file}"]
-    stack.enter_context(_running(argv, folder / f"{name}.log"))
-
-
-def _until(port: int, log: Path) -> None:
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.05)
-    raise ToolError(f"nothing listens on {port}: {log.read_text()[-500:]}")
+    stack.enter_context(running(argv, folder / f"{name}.log"))
 
 
 def _until_login(words: list[str], folder: Path) -> None:
