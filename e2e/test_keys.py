@@ -169,13 +169,20 @@ def test_keys_come_and_go_within_seconds(world: World, alice: Colleague, bob: Co
 
 def test_the_operator_reads_who_came(world: World, bob: Colleague) -> None:
     """With the right to read logs alone: start, key and end of each session, from the container beside the unit's."""
-    lines = world.cluster.log(world.pod("trainer"), namespace="lab-a", container="tunnel")
-    said = [json.loads(line) for line in lines if '"session"' in line]
-    of_bob = [line for line in said if line.get("key") == bob.fingerprint]
 
-    assert {line["what"] for line in of_bob} == {"start", "end"}
-    assert {line["user"] for line in of_bob} == {"alice"}
-    assert any(line["what"] == "revoked" for line in said)
+    def said() -> list[dict[str, Any]]:
+        lines = world.cluster.log(world.pod("trainer"), namespace="lab-a", container="tunnel")
+        return [json.loads(line) for line in lines if '"session"' in line]
+
+    def of_bob() -> list[dict[str, Any]]:
+        return [line for line in said() if line.get("key") == bob.fingerprint]
+
+    def whats(lines: list[dict[str, Any]]) -> list[str]:
+        return sorted(line["what"] for line in lines)
+
+    wait_until(lambda: whats(of_bob()) == ["end", "end", "start", "start"], "both sessions of the colleague to be told")
+    assert {line["user"] for line in of_bob()} == {"alice"}
+    assert "revoked" in whats(said())
 
 
 def test_nothing_is_written_while_nothing_changes(world: World) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import subprocess
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -204,13 +205,13 @@ def replace_pod(world: World, unit: str) -> None:
     wait_until(lambda: gone(world.cluster, old), f"pod {old} to go")
 
 
-def gate_log(world: World) -> str:
-    """Give what the gate said in the last minute."""
+def gate_log(world: World, since: float = 60.0) -> str:
+    """Give what the gate said in the last *since* seconds, by default a minute's."""
     labels: dict[str, Any] = {"app.kubernetes.io/component": "gate"}
     pods = [
         pod.metadata.name for pod in world.cluster.list(Pod, namespace="gpu-runtime", labels=labels) if pod.metadata
     ]
-    lines = (world.cluster.log(name or "", namespace="gpu-runtime", since=60) for name in pods)
+    lines = (world.cluster.log(name or "", namespace="gpu-runtime", since=ceil(since)) for name in pods)
     return "".join(line for log in lines for line in log)
 
 
