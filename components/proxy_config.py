@@ -12,8 +12,8 @@ from components import names, proxy_callback, proxy_oidc
 from components.envoy import Config, typed, watched
 from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import early_mutations, http_filters, router
+from components.proxy_module import MODULE, with_shares
 from components.proxy_oidc import Oidc
-from components.proxy_sources import MODULE, with_shares
 from components.proxy_spec import ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, METRICS_SOCKET, ROUTES_DIR, ROUTES_FILE
 
@@ -128,7 +128,7 @@ def _https(host: str, limits: ProxyLimitsSpec, at: Places, oidc: Oidc | None) ->
         **_manager(
             names.PROXY,
             rds={"route_config_name": ROUTE_CONFIG, "config_source": watched(at.routes, ROUTES_FILE)},
-            http_filters=http_filters(host, limits, oidc),
+            http_filters=http_filters(host, limits, at.module, oidc),
             upgrade_configs=[{"upgrade_type": SOCKET}],
             local_reply_config=local_replies(issuer=oidc is not None),
             access_log=access_log(issuer=oidc is not None),

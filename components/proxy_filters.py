@@ -1,6 +1,6 @@
 """What a request passes on its way through the proxy, in this order; names that routes.json uses are constants here.
 
-limit by source -> rules -> password, or issuer -> limit by origin -> user noted -> headers -> router
+limit by source -> rules -> password, or issuer -> limit by origin -> user noted -> limit by tenant -> headers -> router
 
 What routes.json must say, since filters look at the route that matched: each virtual host its users under `BASIC_AUTH`,
 and at its end a route for every path (404), else a path that nobody routes asks for a password that nobody has. The
@@ -10,6 +10,7 @@ main host needs no virtual host: the rules answer it, and every host without one
 from components import proxy_oidc
 from components.envoy import Config, lua, typed
 from components.proxy_answers import USER_HEADER, USER_STATE
+from components.proxy_module import tenants_share
 from components.proxy_oidc import CLAIMED_USER_HEADER, ID_TOKEN_HEADER, Oidc
 from components.proxy_rules import METADATA, rules
 from components.proxy_spec import ProxyLimitsSpec
@@ -27,8 +28,11 @@ REMEMBERED = 10_000
 """Sources and origins whose requests are counted at once; the one that was quiet longest makes room."""
 
 
-def http_filters(host: str, limits: ProxyLimitsSpec, oidc: Oidc | None = None) -> list[Config]:
-    """Give the chain of the proxy whose main host is *host*, where *oidc* signs people in as well."""
+def http_filters(host: str, limits: ProxyLimitsSpec, module: str, oidc: Oidc | None = None) -> list[Config]:
+    """Give the chain of the proxy whose main host is *host*, where *oidc* signs people in as well.
+
+    *module*: where the module lies that counts what each tenant has open.
+    """
     source = {"masked_remote_address": {"v6_prefix_mask_len": 64}}
     # as the rules noted it: a host as the client writes it has as many forms as there are ports
     noted = {"key": METADATA, "path": [{"key": "origin"}]}
@@ -42,6 +46,7 @@ def http_filters(host: str, limits: ProxyLimitsSpec, oidc: Oidc | None = None) -
         *(proxy_oidc.judges(oidc) if oidc else ()),
         _limit(ORIGIN_LIMIT, origin, "origin", limits.per_origin),
         _note_user(),
+        tenants_share(limits, module),
         _headers(),
         *([proxy_oidc.put_back()] if oidc else ()),
         router(),

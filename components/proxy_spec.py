@@ -11,6 +11,9 @@ from components.oidc_spec import OidcSpec
 ONE_BROWSER = 6
 """Connections that a browser opens to one host by HTTP/1.1: fewer, and a page lacks parts."""
 
+MOST_OF_TENANT = 2000
+"""Requests open of one tenant: if none is read, half of what a pod of the proxy has memory for."""
+
 HOST_LENGTH = 253 - 64
 """So that one label more still is a host name."""
 
@@ -41,10 +44,22 @@ class ProxyLimitsSpec(Model):
     new_connections_per_source: Annotated[Whole, Field(ge=2, le=100_000)] = 100
     """A second, of one source, and three times that at once: as many as requests, for clients that keep none open."""
 
+    open_per_tenant: Annotated[Whole, Field(ge=ONE_BROWSER, le=MOST_OF_TENANT)] | None = None
+    """Requests and WebSockets open at once, to all storages, ports and the index of one tenant. Default: an eighth of
+    `connections`, 512.
+
+    One that its client does not read takes some 200 KiB of a pod's memory.
+    """
+
     @property
     def of_source(self) -> int:
         """Give how many connections one source may have open; a stack file where that is all of them is refused."""
         return self.connections_per_source or max(ONE_BROWSER, self.connections // 8)
+
+    @property
+    def of_tenant(self) -> int:
+        """Give how many requests one tenant may have open."""
+        return self.open_per_tenant or min(MOST_OF_TENANT, max(ONE_BROWSER, self.connections // 8))
 
 
 class DerivedTls(Model):

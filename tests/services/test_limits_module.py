@@ -1,4 +1,4 @@
-"""The proxy's module by itself: which addresses are one source, and which words it takes. Envoy is played."""
+"""The proxy's module by itself: what is one source, what a tenant has open, which words it takes. Envoy is played."""
 
 import ctypes
 import mmap
@@ -11,7 +11,7 @@ import pytest
 
 from tools import toolchain
 from tools.images.build import part_files
-from tools.images.recipes import SOURCES
+from tools.images.recipes import LIMITS
 
 ENVOY = """
 #include <stdbool.h>
@@ -32,8 +32,15 @@ int envoy_dynamic_module_callback_listener_filter_config_define_counter(void *c,
 { (void)c; (void)n; *id = 0; return 0; }
 int envoy_dynamic_module_callback_listener_filter_increment_counter(void *e, size_t id, uint64_t n)
 { (void)e; (void)id; (void)n; return 0; }
+bool envoy_dynamic_module_callback_http_get_metadata_string(void *e, int m, struct text s, struct text k,
+                                                            struct text *value)
+{ return m == 0 && s.length == 11 && memcmp(s.start, "gpu-runtime", 11) == 0 && k.length == 9
+         && memcmp(k.start, "namespace", 9) == 0 && tell(e, value); }
+void envoy_dynamic_module_callback_http_send_response(void *e, uint32_t status, void *h, size_t n, struct text body,
+                                                      struct text reason)
+{ (void)e; (void)status; (void)h; (void)n; (void)body; (void)reason; }
 """
-"""What the module asks of Envoy; a connection is its address."""
+"""What the module asks of Envoy; a connection is its address, and a request the tenant that was noted."""
 
 MOST, SOURCE_BYTES = 100_000, 48
 """Sources that the module remembers, and what one takes at the least, as sources.c has it."""
@@ -49,8 +56,8 @@ class Module:
     """The module, loaded into this process; a copy of its own file has a memory of its own."""
 
     def __init__(self, folder: Path, envoy: Path) -> None:
-        copy = folder / "sources.so"
-        shutil.copy(part_files(SOURCES) / "sources.so", copy)
+        copy = folder / "limits.so"
+        shutil.copy(part_files(LIMITS) / "limits.so", copy)
         ctypes.CDLL(str(envoy), ctypes.RTLD_GLOBAL)
         self._library = ctypes.CDLL(str(copy))
         init = self._function("program_init")
@@ -73,6 +80,17 @@ class Module:
     def open(self, limits: int | None, address: bytes | None) -> int | None:
         """Count one more of *address*."""
         return self._function("network_filter_new")(ctypes.c_void_p(limits), address)
+
+    def ask(self, most: int | None, tenant: bytes | None) -> tuple[int | None, bool]:
+        """Begin a request of *tenant*; give it, and whether it goes on."""
+        request = ctypes.c_void_p(self._function("http_filter_new")(ctypes.c_void_p(most), None))
+        go_on = self._function("http_filter_request_headers")
+        go_on.restype = ctypes.c_int  # type: ignore[attr-defined]
+        return request.value, go_on(tenant, request, ctypes.c_bool(True)) == 0  # noqa: FBT003
+
+    def end(self, request: int | None) -> None:
+        """End it."""
+        self._function("http_filter_destroy")(ctypes.c_void_p(request))
 
     def close(self, connection: int | None) -> None:
         """Count one less."""
@@ -102,6 +120,45 @@ def module(tmp_path: Path, envoy: Path) -> Module:
 def test_words_that_are_not_understood_are_refused(module: Module, kind: str, words: str) -> None:
     """Then Envoy does not start, and nobody is let in without a limit."""
     assert module.configure(kind, words.encode()) is None
+
+
+@pytest.mark.parametrize("words", ["", " ", "0", "-1", "1 1", "1x", "1234567"])
+def test_a_tenants_words_that_are_not_understood_are_refused(module: Module, words: str) -> None:
+    """The same for what one tenant may have open."""
+    assert module.configure("http", words.encode()) is None
+
+
+def test_a_tenant_has_so_much_open_and_no_more(module: Module) -> None:
+    """What ends makes room, what was refused takes none, and another tenant's is its own, however alike the names."""
+    most = module.configure("http", b"2")
+    first, second, third = (module.ask(most, b"lab-a") for _ in range(3))
+    assert [first[1], second[1], third[1]] == [True, True, False]
+    assert [module.ask(most, name)[1] for name in (b"lab-b", b"lab-", b"lab-aa")] == [True] * 3
+
+    module.end(third[0])
+    assert not module.ask(most, b"lab-a")[1]
+    module.end(first[0])
+    assert module.ask(most, b"lab-a")[1]
+    assert not module.ask(most, b"lab-a")[1]
+
+
+def test_tenants_come_and_go(module: Module) -> None:
+    """In whatever order they end, each is counted anew from nothing."""
+    most, names = module.configure("http", b"1"), [b"lab-%d" % number for number in range(20)]
+    for order in (1, -1, 1):
+        requests = [module.ask(most, name) for name in names]
+        assert all(goes_on for _, goes_on in requests)
+        for request, _ in requests[::order]:
+            module.end(request)
+
+
+@pytest.mark.parametrize("tenant", [None, b"", b"x" * 64])
+def test_what_is_nobodys_is_refused(module: Module, tenant: bytes | None) -> None:
+    """Unknown means no."""
+    most = module.configure("http", b"100")
+    request, goes_on = module.ask(most, tenant)
+    assert not goes_on
+    module.end(request)
 
 
 SAME = [

@@ -1,38 +1,25 @@
 /*
- * A module of Envoy: each source may have so many connections open, and open so many a second. Envoy's own filters
- * count all clients together.
+ * Each source may have so many connections open, and open so many a second.
  *
  * A source is one address of IPv4, or one /64 of IPv6. A listener filter judges who comes, before a connection is made
  * of it and a handshake costs anything; a network filter counts what is open. Both are configured with a text: the most
- * that one source may have open, a blank, and how many it may open each second. The text, or an address, that is not
- * understood refuses. All listeners count together. Nothing of what a client sends is read here.
- *
- * Only these parts of Envoy's interface for modules (its abi.h) are used; it holds for the Envoy that is pinned.
+ * that one source may have open, a blank, and how many it may open each second. An address that is not understood is
+ * refused. All listeners count together. Nothing of what a client sends is read here.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#include "module.h"
 
 enum {
     BURST = 3,       /* seconds' worth at once, as of requests */
     BUCKETS = 16384, /* of the table; a power of two */
-    MOST = 100000,   /* sources remembered: 6 MB; beyond, those with nothing open are forgotten */
-    DIGITS = 6       /* of a limit */
+    MOST = 100000    /* sources remembered: 6 MB; beyond, those with nothing open are forgotten */
 };
-
-/* Envoy's own shapes. */
-struct text {
-    const char *start;
-    size_t length;
-};
-enum status { CONTINUE = 0 };
 
 bool envoy_dynamic_module_callback_listener_filter_get_remote_address(void *, struct text *, uint32_t *);
 bool envoy_dynamic_module_callback_network_filter_get_remote_address(void *, struct text *, uint32_t *);
@@ -148,23 +135,6 @@ static bool may_open(struct source *source, const struct limits *limits)
     return true;
 }
 
-/* Read a number from 1 on that ends at END or the end of TEXT, and go behind it; 0 where there is none. */
-static uint32_t read_number(struct text *text, char end)
-{
-    uint32_t number = 0;
-    size_t length = 0;
-
-    for (; length < text->length && text->start[length] != end; length++) {
-        if (text->start[length] < '0' || text->start[length] > '9' || length >= DIGITS)
-            return 0;
-        number = number * 10 + (uint32_t)(text->start[length] - '0');
-    }
-    length += length < text->length;
-    text->start += length;
-    text->length -= length;
-    return number;
-}
-
 static void *read_limits(struct text text)
 {
     struct limits *limits = calloc(1, sizeof *limits);
@@ -179,11 +149,9 @@ static void *read_limits(struct text text)
     return NULL;
 }
 
-EXPORT const char *envoy_dynamic_module_on_program_init(void)
+bool seed_sources(void)
 {
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
-        return NULL;
-    return "v0.2.0";
+    return getrandom(&seed, sizeof seed, 0) == sizeof seed;
 }
 
 /* Read the source of who came, which Envoy tells each kind of filter by a function of its own, into KEY. */

@@ -1,0 +1,24 @@
+/* What the parts of the module share: Envoy's own shapes, and how numbers are read. */
+#ifndef MODULE_H
+#define MODULE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct text {
+    const char *start;
+    size_t length;
+};
+
+enum status { CONTINUE = 0, STOP = 1 };
+
+/* Read a number from 1 on that ends at END or the end of TEXT, and go behind it; 0 where there is none. */
+uint32_t read_number(struct text *text, char end);
+
+/* Choose where sources lie in their table, so that no client can foresee it; false where there is no chance. */
+bool seed_sources(void);
+
+#endif
