@@ -14,7 +14,7 @@ from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import early_mutations, http_filters, router
 from components.proxy_module import MODULE, with_shares
 from components.proxy_oidc import Oidc
-from components.proxy_spec import ProxyLimitsSpec
+from components.proxy_spec import STREAMS, ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, METRICS_SOCKET, ROUTES_DIR, ROUTES_FILE
 
 ROUTE_CONFIG = names.PROJECT
@@ -37,14 +37,14 @@ HEADER_SECONDS = 10
 IDLE_SECONDS = 15 * 60
 """A stream that nothing passes ends: a download that its client does not read, a WebSocket without a ping."""
 
+FLUSH_SECONDS = 30
+"""For a client to take the end of an answer that is whole in the proxy's memory, a refusal too."""
+
 KEPT_SECONDS = 120
 """A connection without a request."""
 
 BUFFER_BYTES = 64 * 1024
 """Per connection: what a slow reader may keep in the proxy's memory."""
-
-STREAMS = 100
-"""At once in one connection of HTTP/2."""
 
 CONNECTION_WINDOW = 1024 * 1024
 """Bytes on their way up in one connection of HTTP/2."""
@@ -159,6 +159,7 @@ def _strict() -> Config:
         "max_request_headers_kb": HEADERS_KB,
         "request_headers_timeout": f"{HEADER_SECONDS}s",
         "stream_idle_timeout": f"{IDLE_SECONDS}s",
+        "stream_flush_timeout": f"{FLUSH_SECONDS}s",
         "server_name": names.PROJECT,
     }
 
@@ -203,7 +204,8 @@ def _plain(limits: ProxyLimitsSpec, at: Places) -> Config:
     """Send who comes without TLS to https, whatever the host: no password is asked for here."""
     everything = {"match": {"prefix": "/"}, "redirect": {"https_redirect": True, "response_code": "PERMANENT_REDIRECT"}}
     routes = {"name": "plain", "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [everything]}]}
-    chain = _manager("plain", route_config=routes, http_filters=[router()], **_strict())
+    # browsers speak no HTTP/2 without TLS, and by it one connection would be any number of requests
+    chain = _manager("plain", codec_type="HTTP1", route_config=routes, http_filters=[router()], **_strict())
     return with_shares(_listener("plain", at, at.plain, chain), limits, at.module)
 
 

@@ -1,6 +1,7 @@
 """What a request passes on its way through the proxy, in this order; names that routes.json uses are constants here.
 
-limit by source -> rules -> password, or issuer -> limit by origin -> user noted -> limit by tenant -> headers -> router
+limits by source -> rules -> password, or issuer -> limit by origin -> user noted -> limit by tenant -> headers
+-> router
 
 What routes.json must say, since filters look at the route that matched: each virtual host its users under `BASIC_AUTH`,
 and at its end a route for every path (404), else a path that nobody routes asks for a password that nobody has. The
@@ -10,7 +11,7 @@ main host needs no virtual host: the rules answer it, and every host without one
 from components import proxy_oidc
 from components.envoy import Config, lua, typed
 from components.proxy_answers import USER_HEADER, USER_STATE
-from components.proxy_module import tenants_share
+from components.proxy_module import sources_share, tenants_share
 from components.proxy_oidc import CLAIMED_USER_HEADER, ID_TOKEN_HEADER, Oidc
 from components.proxy_rules import METADATA, rules
 from components.proxy_spec import ProxyLimitsSpec
@@ -31,13 +32,14 @@ REMEMBERED = 10_000
 def http_filters(host: str, limits: ProxyLimitsSpec, module: str, oidc: Oidc | None = None) -> list[Config]:
     """Give the chain of the proxy whose main host is *host*, where *oidc* signs people in as well.
 
-    *module*: where the module lies that counts what each tenant has open.
+    *module*: where the module lies that counts what each source and each tenant has open.
     """
     source = {"masked_remote_address": {"v6_prefix_mask_len": 64}}
     # as the rules noted it: a host as the client writes it has as many forms as there are ports
     noted = {"key": METADATA, "path": [{"key": "origin"}]}
     origin = {"metadata": {"descriptor_key": "origin", "metadata_key": noted, "source": "DYNAMIC"}}
     return [
+        sources_share(limits, module),
         _limit(SOURCE_LIMIT, source, "masked_remote_address", limits.per_source),
         *([proxy_oidc.callback_filter(oidc)] if oidc else ()),
         lua("gpu-runtime.rules", rules(host)),

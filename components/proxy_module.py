@@ -1,7 +1,7 @@
 """What a module of ours limits in Envoy, whose own filters count all clients, or each storage and port, alone.
 
-The module (services/proxy/limits) judges who comes before a connection is made of it, and counts what each source and
-each tenant has open; the listeners that have it count together.
+The module (services/proxy/limits) judges who comes before a connection is made of it, and counts the connections and
+requests of each source and the requests of each tenant that are open; the listeners that have it count together.
 """
 
 from components.envoy import Config, typed
@@ -26,15 +26,27 @@ def with_shares(listener: Config, limits: ProxyLimitsSpec, module: str) -> Confi
     return {**listener, "listener_filters": [judge], "filter_chains": chains}
 
 
+def sources_share(limits: ProxyLimitsSpec, module: str) -> Config:
+    """Give the filter that resets requests of a source that has too many open; for before all others.
+
+    A client that takes no answer keeps even a refusal in the proxy's memory, some 26 KiB by HTTP/2.
+    """
+    return _counted(SOURCES, module, limits.requests_of_source)
+
+
 def tenants_share(limits: ProxyLimitsSpec, module: str) -> Config:
     """Give the filter that answers 429 where a tenant has too much open; for behind those that judge passwords."""
-    said = _said(module, str(limits.of_tenant))
-    return typed(TENANTS, f"{KINDS}.http.dynamic_modules.v3.DynamicModuleFilter", **said)
+    return _counted(TENANTS, module, limits.open_per_tenant)
 
 
-def _said(module: str, numbers: str) -> Config:
-    """Tell the module its *numbers*, in its own words."""
+def _counted(name: str, module: str, most: int) -> Config:
+    said = _said(module, str(most), name.rpartition(".")[2])
+    return typed(name, f"{KINDS}.http.dynamic_modules.v3.DynamicModuleFilter", **said)
+
+
+def _said(module: str, numbers: str, kind: str = "sources") -> Config:
+    """Tell the module its *numbers* for a *kind* of filter, in its own words."""
     text = {"@type": "type.googleapis.com/google.protobuf.StringValue", "value": numbers}
     # never unloaded: what it has counted is its own
     where = {"module": {"local": {"filename": module}}, "do_not_close": True, "metrics_namespace": METRICS}
-    return {"dynamic_module_config": where, "filter_name": "limits", "filter_config": text}
+    return {"dynamic_module_config": where, "filter_name": kind, "filter_config": text}

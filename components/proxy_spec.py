@@ -11,8 +11,11 @@ from components.oidc_spec import OidcSpec
 ONE_BROWSER = 6
 """Connections that a browser opens to one host by HTTP/1.1: fewer, and a page lacks parts."""
 
-MOST_OF_TENANT = 2000
-"""Requests open of one tenant: if none is read, half of what a pod of the proxy has memory for."""
+STREAMS = 100
+"""Requests that a browser may have open at once in one connection of HTTP/2: fewer, and a page lacks parts."""
+
+OF_TENANT, MOST_OF_TENANT = 512, 1000
+"""Requests open of one tenant, by default and at most: 1000 that nobody reads take half of a pod (ADR 0040)."""
 
 HOST_LENGTH = 253 - 64
 """So that one label more still is a host name."""
@@ -43,12 +46,10 @@ class ProxyLimitsSpec(Model):
     """
     new_connections_per_source: Annotated[Whole, Field(ge=2, le=100_000)] = 100
     """A second, of one source, and three times that at once: as many as requests, for clients that keep none open."""
+    open_per_tenant: Annotated[Whole, Field(ge=STREAMS, le=MOST_OF_TENANT)] = OF_TENANT
+    """Requests and WebSockets open at once, to all storages, ports and the index of one tenant.
 
-    open_per_tenant: Annotated[Whole, Field(ge=ONE_BROWSER, le=MOST_OF_TENANT)] | None = None
-    """Requests and WebSockets open at once, to all storages, ports and the index of one tenant. Default: an eighth of
-    `connections`, 512.
-
-    One that its client does not read takes some 200 KiB of a pod's memory.
+    One that its client does not read takes up to 400 KiB of a pod's memory.
     """
 
     @property
@@ -57,9 +58,9 @@ class ProxyLimitsSpec(Model):
         return self.connections_per_source or max(ONE_BROWSER, self.connections // 8)
 
     @property
-    def of_tenant(self) -> int:
-        """Give how many requests one tenant may have open."""
-        return self.open_per_tenant or min(MOST_OF_TENANT, max(ONE_BROWSER, self.connections // 8))
+    def requests_of_source(self) -> int:
+        """Give how many requests one source may have open: by HTTP/2 more than connections."""
+        return max(STREAMS, 2 * self.of_source)
 
 
 class DerivedTls(Model):

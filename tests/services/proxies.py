@@ -13,7 +13,7 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -193,9 +193,13 @@ class Proxy:
         new.write_text(text)
         new.rename(self.folder / "routes" / name)
 
-    def connect(self, host: str = STORAGE, source: str = "127.0.0.2", epoch: int = 0) -> ssl.SSLSocket:
+    def connect(
+        self, host: str = STORAGE, source: str = "127.0.0.2", epoch: int = 0, protocols: Sequence[str] = ()
+    ) -> ssl.SSLSocket:
         """Open a TLS connection, which trusts the stack's authority alone."""
         context = ssl.create_default_context(cadata=Authority(SECRET, epoch, "test").certificate)
+        if protocols:
+            context.set_alpn_protocols([*protocols])
         at = "::1" if ":" in source else "127.0.0.1"
         opened = socket.create_connection((at, self.places.https), 10, (source, 0))
         return context.wrap_socket(opened, server_hostname=host)

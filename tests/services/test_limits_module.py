@@ -32,6 +32,8 @@ int envoy_dynamic_module_callback_listener_filter_config_define_counter(void *c,
 { (void)c; (void)n; *id = 0; return 0; }
 int envoy_dynamic_module_callback_listener_filter_increment_counter(void *e, size_t id, uint64_t n)
 { (void)e; (void)id; (void)n; return 0; }
+bool envoy_dynamic_module_callback_http_filter_get_attribute_string(void *e, int which, struct text *value)
+{ return which == 24 && tell(e, value); }
 bool envoy_dynamic_module_callback_http_get_metadata_string(void *e, int m, struct text s, struct text k,
                                                             struct text *value)
 { return m == 0 && s.length == 11 && memcmp(s.start, "gpu-runtime", 11) == 0 && k.length == 9
@@ -40,10 +42,14 @@ void envoy_dynamic_module_callback_http_send_response(void *e, uint32_t status, 
                                                       struct text reason)
 { (void)e; (void)status; (void)h; (void)n; (void)body; (void)reason; }
 """
-"""What the module asks of Envoy; a connection is its address, and a request the tenant that was noted."""
+"""What the module asks of Envoy: a connection is its address, a request its tenant as noted, or its address."""
 
 MOST, SOURCE_BYTES = 100_000, 48
 """Sources that the module remembers, and what one takes at the least, as sources.c has it."""
+
+
+SOURCES, TENANTS = b"sources", b"tenants"
+"""What is counted of requests."""
 
 
 class Text(ctypes.Structure):
@@ -69,9 +75,9 @@ class Module:
         made: Callable[..., int | None] = function
         return made
 
-    def configure(self, kind: str, words: bytes) -> int | None:
+    def configure(self, kind: str, words: bytes, name: bytes = b"") -> int | None:
         """Give what the module makes of its configuration; None: it refuses."""
-        return self._function(f"{kind}_filter_config_new")(None, Text(b"", 0), Text(words, len(words)))
+        return self._function(f"{kind}_filter_config_new")(None, Text(name, len(name)), Text(words, len(words)))
 
     def judge(self, limits: int | None, address: bytes | None) -> bool:
         """Tell whether *address* may open a connection."""
@@ -81,12 +87,12 @@ class Module:
         """Count one more of *address*."""
         return self._function("network_filter_new")(ctypes.c_void_p(limits), address)
 
-    def ask(self, most: int | None, tenant: bytes | None) -> tuple[int | None, bool]:
-        """Begin a request of *tenant*; give it, and whether it goes on."""
+    def ask(self, most: int | None, whose: bytes | None) -> tuple[int | None, bool]:
+        """Begin a request of a tenant, or from an address; give it, and whether it goes on."""
         request = ctypes.c_void_p(self._function("http_filter_new")(ctypes.c_void_p(most), None))
         go_on = self._function("http_filter_request_headers")
         go_on.restype = ctypes.c_int  # type: ignore[attr-defined]
-        return request.value, go_on(tenant, request, ctypes.c_bool(True)) == 0  # noqa: FBT003
+        return request.value, go_on(whose, request, ctypes.c_bool(True)) == 0  # noqa: FBT003
 
     def end(self, request: int | None) -> None:
         """End it."""
@@ -123,14 +129,16 @@ def test_words_that_are_not_understood_are_refused(module: Module, kind: str, wo
 
 
 @pytest.mark.parametrize("words", ["", " ", "0", "-1", "1 1", "1x", "1234567"])
-def test_a_tenants_words_that_are_not_understood_are_refused(module: Module, words: str) -> None:
-    """The same for what one tenant may have open."""
-    assert module.configure("http", words.encode()) is None
+@pytest.mark.parametrize("name", [SOURCES, TENANTS])
+def test_words_of_what_may_be_open_that_are_not_understood_are_refused(module: Module, name: bytes, words: str) -> None:
+    """The same for requests; a kind that is not known is refused as well."""
+    assert module.configure("http", words.encode(), name) is None
+    assert module.configure("http", b"1", name + b"x") is None
 
 
 def test_a_tenant_has_so_much_open_and_no_more(module: Module) -> None:
     """What ends makes room, what was refused takes none, and another tenant's is its own, however alike the names."""
-    most = module.configure("http", b"2")
+    most = module.configure("http", b"2", TENANTS)
     first, second, third = (module.ask(most, b"lab-a") for _ in range(3))
     assert [first[1], second[1], third[1]] == [True, True, False]
     assert [module.ask(most, name)[1] for name in (b"lab-b", b"lab-", b"lab-aa")] == [True] * 3
@@ -144,7 +152,7 @@ def test_a_tenant_has_so_much_open_and_no_more(module: Module) -> None:
 
 def test_tenants_come_and_go(module: Module) -> None:
     """In whatever order they end, each is counted anew from nothing."""
-    most, names = module.configure("http", b"1"), [b"lab-%d" % number for number in range(20)]
+    most, names = module.configure("http", b"1", TENANTS), [b"lab-%d" % number for number in range(20)]
     for order in (1, -1, 1):
         requests = [module.ask(most, name) for name in names]
         assert all(goes_on for _, goes_on in requests)
@@ -155,10 +163,46 @@ def test_tenants_come_and_go(module: Module) -> None:
 @pytest.mark.parametrize("tenant", [None, b"", b"x" * 64])
 def test_what_is_nobodys_is_refused(module: Module, tenant: bytes | None) -> None:
     """Unknown means no."""
-    most = module.configure("http", b"100")
+    most = module.configure("http", b"100", TENANTS)
     request, goes_on = module.ask(most, tenant)
     assert not goes_on
     module.end(request)
+
+
+HERE = [
+    (b"192.0.2.1", b"192.0.2.1:443"),
+    (b"2001:db8:1:2::1", b"[2001:db8:1:2:ffff::9]:443"),
+    (b"fe80::1", b"[fe80::2%eth0]:1"),
+]
+
+
+@pytest.mark.parametrize(("address", "said"), HERE)
+def test_a_sources_requests_are_counted_while_it_is_there(module: Module, address: bytes, said: bytes) -> None:
+    """What ends makes room; who has no connection has no request; none is forgotten while it is open."""
+    limits, most = module.configure("listener", b"10 1000"), module.configure("http", b"2", SOURCES)
+    assert not module.ask(most, said)[1]
+    assert module.judge(limits, address)
+    connection = module.open(limits, address)
+    first, second, third = (module.ask(most, said) for _ in range(3))
+    assert [first[1], second[1], third[1]] == [True, True, False]
+
+    module.close(connection)
+    flood(module, limits, range(MOST + 1))
+    assert not module.ask(most, said)[1]
+    module.end(first[0])
+    assert module.ask(most, said)[1]
+
+
+NOWHERE = [None, b"", b":", b"192.0.2.1", b"[::1", b"[::1]", b"[]:1", b"]:1", b"x:1", b"[::1]x:1"]
+
+
+@pytest.mark.parametrize("said", NOWHERE)
+def test_a_request_from_no_address_is_refused(module: Module, said: bytes | None) -> None:
+    """Unknown means no."""
+    limits, most = module.configure("listener", b"10 1000"), module.configure("http", b"2", SOURCES)
+    for address in (b"192.0.2.1", b"::1"):
+        module.open(limits, address)
+    assert not module.ask(most, said)[1]
 
 
 SAME = [

@@ -3,6 +3,7 @@
 import http.client
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 from routes.envoy import AT_ONCE, clusters_json, routes_json
@@ -10,7 +11,12 @@ from routes.hosts import Site
 from routes.things import Address
 from routes.view import Port, Storage, Tenant
 
+from components.model import bytes_of
+from components.proxy import MEMORY
+from components.proxy_config import HEAP_SHARE
+from components.proxy_spec import MOST_OF_TENANT
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
+from tests.services.deaf import Deaf
 from tests.services.proxies import HOST, PASSWORD, PORT, ROOT, STORAGE, USER, Proxy, Upstream, basic, hashed, proxy
 from tests.services.world import holds, wait_for
 from tools.images.build import part_files
@@ -19,7 +25,7 @@ from tools.images.recipes import ENVOY
 READERS = int(AT_ONCE["circuit_breakers"]["thresholds"][0]["max_connections"])
 """As many as there may be at once to one browser or port."""
 
-EACH = 200 * 1024
+EACH, EACH_BY_HTTP2 = 200 * 1024, 400 * 1024
 """Bytes of the proxy's memory for one that does not read, both of its connections and TLS included."""
 
 LARGE = 64 << 20
@@ -37,10 +43,10 @@ def upstream() -> Iterator[Upstream]:
     made.end()
 
 
-@pytest.fixture(scope="module")
-def asked(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    """Give a proxy that leads to a storage and a port as `routes` says it."""
-    folder = tmp_path_factory.mktemp("memory") / "it"
+@pytest.fixture
+def asked(upstream: Upstream, tmp_path: Path) -> Iterator[Proxy]:
+    """Give a new proxy, which keeps no memory of another test's, and leads to a storage and a port as `routes` says."""
+    folder = tmp_path / "it"
     envoy, many = part_files(ENVOY) / "envoy", 100_000
     with proxy(
         *(envoy, folder, upstream.port),
@@ -79,6 +85,18 @@ def test_slow_readers_take_little_memory(asked: Proxy, host: str, other: str) ->
             connection.request("GET", PATH, headers=basic())
             assert connection.getresponse().read(10) == bytes(10)
     wait_for(lambda: asked.admin.requests("proxy") == 0, "all have gone", 60)
+
+
+def test_slow_readers_by_http2_take_no_more_than_a_tenants_share_is_for(asked: Proxy) -> None:
+    """Each with a connection of its own, which costs most: as many as a tenant may at most have leave half a pod."""
+    before = asked.memory
+    with ExitStack() as stack:
+        for _ in range(READERS):
+            stack.enter_context(Deaf(asked)).ask(PATH, STORAGE, basic(), times=1)
+        assert asked.admin.requests("proxy") == READERS
+        holds(lambda: asked.memory - before < READERS * EACH_BY_HTTP2, "memory stays", 3.0)
+    wait_for(lambda: asked.admin.requests("proxy") == 0, "all have gone", 60)
+    assert bytes_of(MEMORY) * HEAP_SHARE / 2 > MOST_OF_TENANT * EACH_BY_HTTP2
 
 
 def begin(asked: Proxy, host: str, stack: ExitStack) -> http.client.HTTPConnection:

@@ -4,6 +4,8 @@ import http.client
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 
+from components.proxy_spec import STREAMS
+from tests.services.deaf import Deaf
 from tests.services.proxies import (
     HOST,
     PASSWORD,
@@ -23,7 +25,9 @@ from tests.services.proxies import (
 from tests.services.world import wait_for
 
 FILE = f"{ROOT}/a"
-LIMIT = 6
+LIMIT = STREAMS
+"""The least that a stack file may say."""
+
 LARGE = 64 << 20
 """Bytes: more than all sockets between them hold."""
 
@@ -102,11 +106,12 @@ def test_sockets_count(proxy_with: OpenProxy) -> None:
     wait_for(lambda: status(asked, STORAGE) == OK, "the tenant is served again")
 
 
-def test_strangers_take_nothing_of_a_tenants_share(proxy_with: OpenProxy) -> None:
-    """Uploads that are never sent, of who has no password, are over before they count."""
+def test_strangers_take_nothing_of_a_tenants_share(proxy_with: OpenProxy, upstream: Upstream) -> None:
+    """Who has no password has no place, not even while no answer is taken, and is not told whether there is one."""
     asked = with_neighbour(proxy_with(open_per_tenant=LIMIT))
-    head = f"PUT {FILE} HTTP/1.1\r\nHost: {STORAGE}\r\nContent-Length: 1000000\r\n\r\n".encode()
-    with ExitStack() as stack:
-        for _ in range(3 * LIMIT):
-            stack.enter_context(closing(asked.connect())).sendall(head)
+    with Deaf(asked) as stranger:
+        stranger.ask(FILE, STORAGE, times=STREAMS)
         assert status(asked, STORAGE) == OK
+    with held(asked, upstream, *[STORAGE] * LIMIT), Deaf(asked) as stranger:
+        stranger.ask(FILE, STORAGE, times=1)
+        assert stranger.statuses == [http.client.UNAUTHORIZED]

@@ -24,8 +24,8 @@ from tests.stacks.test_refusals import LAB, at, refused
         ("tls", {"kind": "secret"}, "is missing"),
         ("limits.perSource", 0, "greater than or equal to 1"),
         ("limits.connectionsPerSource", 5, "greater than or equal to 6"),
-        ("limits.openPerTenant", 5, "greater than or equal to 6"),
-        ("limits.openPerTenant", 2001, "less than or equal to 2000"),
+        ("limits.openPerTenant", 99, "greater than or equal to 100"),
+        ("limits.openPerTenant", 1001, "less than or equal to 1000"),
         ("limits.newConnectionsPerSource", 1, "greater than or equal to 2"),
         (
             "limits",

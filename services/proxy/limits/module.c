@@ -1,7 +1,7 @@
 /*
  * A module of Envoy that limits what Envoy's own filters count for all clients together: the connections of each source
- * (sources.c), and the requests that each tenant has open (tenants.c). Each part is configured with a text of numbers;
- * one that is not understood refuses, and then Envoy does not start.
+ * (sources.c), and the requests that each source and each tenant has open (requests.c). Each filter is configured with a
+ * text of numbers; one that is not understood refuses, and then Envoy does not start.
  *
  * Only these parts of Envoy's interface for modules (its abi.h) are used; it holds for the Envoy that is pinned.
  */

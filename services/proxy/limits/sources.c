@@ -4,7 +4,8 @@
  * A source is one address of IPv4, or one /64 of IPv6. A listener filter judges who comes, before a connection is made
  * of it and a handshake costs anything; a network filter counts what is open. Both are configured with a text: the most
  * that one source may have open, a blank, and how many it may open each second. An address that is not understood is
- * refused. All listeners count together. Nothing of what a client sends is read here.
+ * refused. All listeners count together. Nothing of what a client sends is read here. What a source asks for is
+ * counted as well, by requests.c.
  */
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@ struct limits {
 struct source {
     struct source *next;
     uint64_t key;
-    uint32_t open;
+    uint32_t open, requests;
     double left, at; /* connections that it may open now, as of this second */
 };
 
@@ -91,7 +92,7 @@ static void forget(void)
         for (struct source **place = &table[number]; *place != NULL;) {
             struct source *source = *place;
 
-            if (source->open > 0) {
+            if (source->open > 0 || source->requests > 0) {
                 place = &source->next;
                 continue;
             }
@@ -101,13 +102,21 @@ static void forget(void)
         }
 }
 
-/* Give the source of KEY, a new one if need be; NULL where there is no memory. The lock is held. */
-static struct source *find(uint64_t key, const struct limits *limits)
+/* Give the source of KEY; NULL where it is not known. The lock is held. */
+static struct source *look_up(uint64_t key)
 {
     struct source *source = *bucket_of(key);
 
     while (source != NULL && source->key != key)
         source = source->next;
+    return source;
+}
+
+/* Give the source of KEY, a new one if need be; NULL where there is no memory. The lock is held. */
+static struct source *find(uint64_t key, const struct limits *limits)
+{
+    struct source *source = look_up(key);
+
     if (source != NULL)
         return source;
     if (known >= MOST)
@@ -115,7 +124,7 @@ static struct source *find(uint64_t key, const struct limits *limits)
     source = calloc(1, sizeof *source);
     if (source == NULL)
         return NULL;
-    *source = (struct source){*bucket_of(key), key, 0, (double)limits->rate * BURST, now()};
+    *source = (struct source){*bucket_of(key), key, 0, 0, (double)limits->rate * BURST, now()};
     *bucket_of(key) = source;
     known++;
     return source;
@@ -291,5 +300,33 @@ EXPORT void envoy_dynamic_module_on_network_filter_destroy(void *filter)
 
     pthread_mutex_lock(&lock);
     source->open--;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Its requests: who has one is known, since the connection counts. */
+
+void *begin_of_source(struct text address, uint32_t most)
+{
+    struct source *source;
+    uint64_t key;
+
+    if (!read_address(address, &key))
+        return NULL;
+    pthread_mutex_lock(&lock);
+    source = look_up(key);
+    if (source != NULL && source->requests < most)
+        source->requests++;
+    else
+        source = NULL;
+    pthread_mutex_unlock(&lock);
+    return source;
+}
+
+void end_of_source(void *whose)
+{
+    struct source *source = whose;
+
+    pthread_mutex_lock(&lock);
+    source->requests--;
     pthread_mutex_unlock(&lock);
 }
