@@ -13,6 +13,7 @@ import pytest
 from lightkube.resources.core_v1 import Pod
 from tunnel.retry import LONGEST_WAIT
 
+from components.gate import REPLICAS
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.test_main_job import gate_log
 from e2e.test_tier import UNIT, echoes, logging_in, pods, session_through, uid
@@ -90,6 +91,12 @@ def uids(world: World, *servers: str) -> dict[str, str]:
     return {server: uid(pods(world, server)[0]) for server in servers}
 
 
+def gates(world: World) -> list[str]:
+    """Give the uids of the gate's pods, once those before them are gone: `up` ends when the new ones are ready."""
+    wait_until(lambda: len(pods(world, "gate", "gate")) == REPLICAS, "the gates of the last rollout to go")
+    return sorted(map(uid, pods(world, "gate", "gate")))
+
+
 def renew(config: Config) -> None:
     """Keep the secret as the previous one; the new one is set by the engine, which encrypts it."""
     config[PREVIOUS] = config[SECRET]
@@ -130,14 +137,14 @@ def test_the_old_secret_goes_and_nobody_notices(world: World) -> None:
 
     The gate forgets the old key, so that whoever copied a capability of it has nothing.
     """
-    before, there = unit(world), (uids(world, *SERVERS), sorted(map(uid, pods(world, "gate", "gate"))))
+    before, there = unit(world), (uids(world, *SERVERS), gates(world))
     world.edit(lambda config: config.pop(PREVIOUS))
     with session_through(world, "frps-0") as session:
         ended = up(world)
         comes_in_soon(world, ended)
         assert echoes(session)
     assert unit(world) == before
-    assert (uids(world, *SERVERS), sorted(map(uid, pods(world, "gate", "gate")))) == there
+    assert (uids(world, *SERVERS), gates(world)) == there
     said = gate_log(world, since=time.monotonic() - ended)
     assert '"session"' in said
     assert '"key": "previous"' not in said
