@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.proxy_rules import METADATA
+from components.proxy_rules import METADATA, SEEN
 
 USER_HEADER = "x-forwarded-user"
 """Who signed in, for what is behind the proxy; a client's own is dropped."""
@@ -19,6 +19,7 @@ WORDS = {
     408: "request timeout",
     411: "a length is needed",
     413: "too large",
+    414: "address too long",
     426: "HTTP/1.1 or newer is needed",
     429: "too many requests",
     431: "request headers too large",
@@ -28,6 +29,9 @@ WORDS = {
     504: "no answer in time",
 }
 """All that a client is told, whatever the reason was."""
+
+EARLY = (400, 404, 503)
+"""What Envoy answers before it asks any filter, so that nothing counts it: an odd path, or no memory is left."""
 
 UNREACHED = ["UF", "UC", "UPE", "UR", "DF", "UT"]
 """Envoy's flags where there was somebody to ask who did not answer: 502, and 503 only where there was nobody."""
@@ -75,10 +79,18 @@ def local_replies(*, issuer: bool = False) -> dict[str, Any]:
     """Give the bodies of what the proxy answers itself; where an *issuer* signs in, browsers ask for no password."""
     unreached = {"response_flag_filter": {"flags": UNREACHED}}
     failed = {"and_filter": {"filters": [_status(503), unreached]}}
-    mappers = [{"filter": failed, "status_code": 502, "body": _body(502)}]
+    mappers = [_bodiless(), {"filter": failed, "status_code": 502, "body": _body(502)}]
     mappers += [_unprompted()] if issuer else []
     mappers += [{"filter": _status(code), "body": _body(code), **_more(code)} for code in WORDS]
     return {"mappers": mappers}
+
+
+def _bodiless() -> dict[str, Any]:
+    """Say no word to what no filter saw: by HTTP/2 a body that its client does not take is kept, a status is not."""
+    seen = {"filter": METADATA, "path": [{"key": SEEN}], "value": {"string_match": {"exact": "no"}}}
+    unseen = {"metadata_filter": {"matcher": seen, "match_if_key_not_found": True}}
+    early = {"or_filter": {"filters": [_status(code) for code in EARLY]}}
+    return {"filter": {"and_filter": {"filters": [unseen, early]}}, "body": {"inline_string": ""}}
 
 
 def _unprompted() -> dict[str, Any]:

@@ -37,8 +37,14 @@ HEADER_SECONDS = 10
 IDLE_SECONDS = 15 * 60
 """A stream that nothing passes ends: a download that its client does not read, a WebSocket without a ping."""
 
-FLUSH_SECONDS = 30
-"""For a client to take the end of an answer that is whole in the proxy's memory, a refusal too."""
+FLUSH_SECONDS = 2 * 60
+"""For a client to take all of the end of an answer that is whole in the proxy's memory, at most 256 KiB by HTTP/2."""
+
+UNREAD_SECONDS = IDLE_SECONDS
+"""A connection whose client takes nothing at all ends, open streams or not: answers that are over lie in it, too."""
+
+TCP, TCP_USER_TIMEOUT = 6, 18
+"""Linux' numbers, of netinet/in.h and linux/tcp.h, for that."""
 
 KEPT_SECONDS = 120
 """A connection without a request."""
@@ -115,7 +121,8 @@ def _listener(name: str, at: Places, port: int, chain: Config, **more: Any) -> C
     said = {"address": at.address, "port_value": port, **({"ipv4_compat": True} if at.address == EVERY else {})}
     address = {"socket_address": said}
     limit = {"per_connection_buffer_limit_bytes": BUFFER_BYTES}
-    return {"name": name, "address": address, **limit, "filter_chains": [chain], **more}
+    unread = {"level": TCP, "name": TCP_USER_TIMEOUT, "int_value": UNREAD_SECONDS * 1000, "state": "STATE_LISTENING"}
+    return {"name": name, "address": address, **limit, "socket_options": [unread], "filter_chains": [chain], **more}
 
 
 def _manager(prefix: str, **said: Any) -> Config:

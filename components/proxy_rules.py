@@ -37,12 +37,20 @@ HSTS = "max-age=31536000"
 LABEL_LENGTH = 63
 """Of one label of a host name; a longer one exists nowhere."""
 
+LONGEST, LONGEST_MOVED = 8190, 2048
+"""Bytes of a path with its query: as many as Apache's server takes, and fewer where the answer repeats them, since a
+client need not take that."""
+
+SEEN = "seen"
+"""Noted of each request that comes as far as the program: Envoy answers some before it asks any filter."""
+
 COOKIES = "__Host-gpu-runtime-"
 """Begins the name of each of our cookies: a browser takes such a one from its own origin alone, and for it alone."""
 
 _HEAD = """\
 local HOST, FILES, PAGES, PLAIN, UNIT = "{host}", "{files}", "{pages}", "{plain}", "{unit}"
 local HSTS, NOTES, LABEL, COOKIES, KEPT = "{hsts}", "{notes}", {label}, "{cookies}", "/{kept}/"
+local SEEN, LONGEST, LONGEST_MOVED = "{seen}", {longest}, {longest_moved}
 """
 
 _PROGRAM = """
@@ -84,6 +92,9 @@ local function kind_of(label)
 end
 
 local function answer_main(handle, path, bare, authority)
+  if #path > LONGEST_MOVED then
+    return handle:respond({[":status"] = "414"}, "")
+  end
   if bare == "/healthz" then
     return handle:respond({[":status"] = "200", ["content-type"] = "text/plain"}, "ok\\n")
   end
@@ -100,6 +111,11 @@ function envoy_on_request(handle)
   local headers = handle:headers()
   local path, authority = headers:get(":path") or "", headers:get(":authority") or ""
   local bare, host = path:match("^[^?]*"), host_of(authority)
+  local notes = handle:streamInfo():dynamicMetadata()
+  notes:set(NOTES, SEEN, "yes")
+  if #path > LONGEST then
+    return handle:respond({[":status"] = "414"}, "")
+  end
   if not host or ambiguous(bare) then
     return handle:respond({[":status"] = "400"}, "")
   end
@@ -107,7 +123,6 @@ function envoy_on_request(handle)
     return answer_main(handle, path, bare, authority)
   end
   local label = host:sub(-#HOST - 1) == "." .. HOST and host:sub(1, -#HOST - 2) or "-"
-  local notes = handle:streamInfo():dynamicMetadata()
   notes:set(NOTES, "origin", label)
   local kind = kind_of(label)
   notes:set(NOTES, "kind", kind)
@@ -178,4 +193,5 @@ def rules(host: str) -> str:
     """Give the program of the proxy whose main host is *host*."""
     known = {"host": host, "files": FILES_CSP, "pages": PAGES_CSP, "plain": PLAIN_CSP, "unit": UNIT_CSP}
     said = {"hsts": HSTS, "notes": METADATA, "label": LABEL_LENGTH, "cookies": COOKIES, "kept": MARKER_FOLDER}
-    return _HEAD.format(**known, **said) + _PROGRAM
+    more = {"seen": SEEN, "longest": LONGEST, "longest_moved": LONGEST_MOVED}
+    return _HEAD.format(**known, **said, **more) + _PROGRAM

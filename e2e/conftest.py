@@ -11,6 +11,7 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from e2e.world import World
+from tests.clients import ensure_clients
 from tools import toolchain
 from tools.rig import Rig
 from tools.shell import ToolError
@@ -61,6 +62,7 @@ def on_a_fresh_rig(folder: Path, stack: str) -> Iterator[World]:
     """Give this worker's rig with nothing of ours on it, and *folder* for a stack of e2e/Pulumi.<stack>.yaml."""
     if os.geteuid() != 0:
         pytest.skip("a rig needs root: run as root to test the main job end to end")
+    ensure_clients()
     rig = Rig("-".join(filter(None, (NAME, os.environ.get("PYTEST_XDIST_WORKER")))))
     rig.down()
     world = World(Workspace(folder, stack, REPOSITORY / "e2e" / f"Pulumi.{stack}.yaml"), rig)

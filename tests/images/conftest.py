@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients import ensure_clients
 from tests.images.containers import HOME, UID, USER, Pod
 from tests.images.extended import Extended, build_example, configuration
 from tools.images import Image, build
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clients() -> None:
+    """Have what users have."""
+    ensure_clients()
 
 
 @pytest.fixture(scope="session")

@@ -31,21 +31,28 @@ class Deaf:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def ask(self, path: str, host: str, headers: dict[str, str] | None = None, times: int = STREAMS) -> None:
+    def ask(
+        self, path: str, host: str, headers: dict[str, str] | None = None, times: int = STREAMS, method: str = "GET"
+    ) -> None:
         """Ask *times* at once, and read until each was answered, or reset, or nothing comes for two seconds."""
-        more = [(name.lower(), value) for name, value in (headers or {}).items()]
-        said = [(":method", "GET"), (":scheme", "https"), (":authority", host), (":path", path), *more]
         expected = len(self.statuses) + self.resets + times
         for _ in range(times):
-            self.connection.send_headers(self.connection.get_next_available_stream_id(), said, end_stream=True)
+            self._begin(path, host, headers or {}, method)
         self.socket.settimeout(2)
         with suppress(TimeoutError):
             while len(self.statuses) + self.resets < expected:
                 self.socket.sendall(self.connection.data_to_send())
                 self._read()
 
+    def _begin(self, path: str, host: str, headers: dict[str, str], method: str) -> None:
+        more = [(name.lower(), value) for name, value in headers.items()]
+        said = [(":method", method), (":scheme", "https"), (":authority", host), (":path", path), *more]
+        self.connection.send_headers(self.connection.get_next_available_stream_id(), said, end_stream=True)
+
     def _read(self) -> None:
-        for event in self.connection.receive_data(self.socket.recv(65536)):
+        data = self.socket.recv(65536)
+        assert data, "the proxy has closed the connection"
+        for event in self.connection.receive_data(data):
             if isinstance(event, ResponseReceived):
                 self.statuses.append(int(dict(event.headers)[b":status"]))
             elif isinstance(event, StreamReset):

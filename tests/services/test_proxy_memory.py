@@ -92,7 +92,9 @@ def test_slow_readers_by_http2_take_no_more_than_a_tenants_share_is_for(asked: P
     before = asked.memory
     with ExitStack() as stack:
         for _ in range(READERS):
-            stack.enter_context(Deaf(asked)).ask(PATH, STORAGE, basic(), times=1)
+            deaf = stack.enter_context(Deaf(asked))
+            deaf.ask(PATH, STORAGE, basic(), times=1)
+            assert deaf.statuses == [http.client.OK]
         assert asked.admin.requests("proxy") == READERS
         holds(lambda: asked.memory - before < READERS * EACH_BY_HTTP2, "memory stays", 3.0)
     wait_for(lambda: asked.admin.requests("proxy") == 0, "all have gone", 60)

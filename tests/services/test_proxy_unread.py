@@ -1,14 +1,14 @@
 """Answers that a client does not take do not fill the proxy: the real Envoy with its module, by HTTP/2."""
 
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
 from components import proxy_config
 from components.proxy_spec import STREAMS, ProxyLimitsSpec
 from tests.services.deaf import Deaf
-from tests.services.proxies import ROOT, STORAGE, OpenProxy, basic
+from tests.services.proxies import HOST, ROOT, STORAGE, OpenProxy, Upstream, basic
 from tests.services.world import wait_for
 
 FILE = f"{ROOT}/a"
@@ -37,15 +37,47 @@ def test_refusals_that_nobody_takes_have_a_bound(proxy_with: OpenProxy, signed_i
 
 def test_what_is_not_taken_is_given_up(proxy_with: OpenProxy, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of an answer waits so long, and then the source may ask again."""
-    monkeypatch.setattr(proxy_config, "FLUSH_SECONDS", 2)
+    monkeypatch.setattr(proxy_config, "FLUSH_SECONDS", 4)
     asked = proxy_with(connections=48)
     with Deaf(asked, RUDE) as deaf, Deaf(asked, RUDE) as other:
         deaf.ask("/nothing", STORAGE)
         other.ask("/nothing", STORAGE, times=1)
         assert (len(deaf.statuses), other.resets) == (STREAMS, 1)
-        wait_for(lambda: asked.admin.requests("proxy") == 0, "they are given up", 10)
+        wait_for(lambda: asked.admin.requests("proxy") == 0, "they are given up")
         other.ask("/nothing", STORAGE, times=1)
         assert len(other.statuses) == 1
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/a%2fb"), ("OPTIONS", "*")])
+def test_what_no_filter_sees_is_not_kept(proxy_with: OpenProxy, method: str, path: str) -> None:
+    """Envoy itself refuses it, before anything is counted: without a body, since none is taken."""
+    asked = proxy_with()
+    with Deaf(asked, RUDE) as deaf:
+        deaf.ask(path, STORAGE, method=method)
+        assert len(deaf.statuses) == STREAMS
+        assert set(deaf.statuses) <= {400, 404}
+        wait_for(lambda: asked.admin.requests("proxy") == 0, "nothing waits", 5)
+
+
+def test_who_reads_nothing_is_let_go(
+    proxy_with: OpenProxy, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel ends a connection that takes nothing, whatever its streams may wait for."""
+    monkeypatch.setattr(proxy_config, "UNREAD_SECONDS", 3)
+    asked = proxy_with()
+    monkeypatch.setattr(upstream, "body", bytes(64 << 20))
+    with closing(asked.open()) as connection:
+        connection.request("GET", FILE, headers=basic())
+        assert connection.getresponse().status == 200
+        wait_for(lambda: asked.admin.requests("proxy") == 0, "its request to be over")
+
+
+@pytest.mark.parametrize(("host", "length", "status"), [(HOST, 2049, 414), (HOST, 2048, 308), (STORAGE, 8191, 414)])
+def test_long_paths_are_not_repeated(proxy_with: OpenProxy, host: str, length: int, status: int) -> None:
+    """Nobody fills the proxy with answers that are as long as the question."""
+    asked = proxy_with()
+    path = f"{ROOT}/{'a' * length}"[:length]
+    assert asked.status(path, host) == status
 
 
 def test_the_log_says_why_a_request_was_reset(proxy_with: OpenProxy) -> None:
