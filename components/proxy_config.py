@@ -14,6 +14,7 @@ from components.proxy_answers import access_log, local_replies
 from components.proxy_filters import early_mutations, http_filters, router
 from components.proxy_module import MODULE, with_shares
 from components.proxy_oidc import Oidc
+from components.proxy_overload import overload
 from components.proxy_spec import STREAMS, ProxyLimitsSpec
 from components.routes import CLUSTERS_FILE, METRICS_SOCKET, ROUTES_DIR, ROUTES_FILE
 
@@ -57,9 +58,6 @@ CONNECTION_WINDOW = 1024 * 1024
 
 HEADERS_KB, HEADERS_COUNT = 32, 100
 """Of a request; cookies of a notebook server fit many times."""
-
-HEAP_SHARE = 0.8
-"""Of the container's memory: beyond, connections are refused; threads and binary need the rest."""
 
 
 EVERY_IPV4, EVERY = "0.0.0.0", "::"  # noqa: S104 - in a pod of its own, behind walls
@@ -108,7 +106,7 @@ def bootstrap(
             ],
         },
         "dynamic_resources": {"cds_config": watched(at.routes, CLUSTERS_FILE)},
-        "overload_manager": _overload(limits, memory),
+        "overload_manager": overload(limits, memory),
     }
 
 
@@ -240,27 +238,3 @@ def _socket(name: str, path: str) -> Config:
     """Give a cluster of one socket in the pod."""
     endpoint = {"endpoint": {"address": {"pipe": {"path": path}}}}
     return {"name": name, "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]}}
-
-
-def _overload(limits: ProxyLimitsSpec, memory: int) -> Config:
-    """Refuse connections before the kernel ends the process, and with it every download."""
-    heap = typed(
-        "envoy.resource_monitors.fixed_heap",
-        "envoy.extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig",
-        max_heap_size_bytes=int(memory * HEAP_SHARE),
-    )
-    connections = typed(
-        "envoy.resource_monitors.global_downstream_max_connections",
-        "envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-        max_active_downstream_connections=limits.connections,
-    )
-    return {
-        "refresh_interval": "0.25s",
-        "resource_monitors": [heap, connections],
-        "actions": [_action("shrink_heap", 0.85), _action("stop_accepting_requests", 0.95)],
-    }
-
-
-def _action(name: str, share: float) -> Config:
-    trigger = {"name": "envoy.resource_monitors.fixed_heap", "threshold": {"value": share}}
-    return {"name": f"envoy.overload_actions.{name}", "triggers": [trigger]}

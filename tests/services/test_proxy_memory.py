@@ -13,7 +13,7 @@ from routes.view import Port, Storage, Tenant
 
 from components.model import bytes_of
 from components.proxy import MEMORY
-from components.proxy_config import HEAP_SHARE
+from components.proxy_overload import HEAP_SHARE
 from components.proxy_spec import MOST_OF_TENANT
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
 from tests.services.deaf import Deaf
