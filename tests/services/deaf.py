@@ -34,11 +34,11 @@ class Deaf:
     def ask(
         self, path: str, host: str, headers: dict[str, str] | None = None, times: int = STREAMS, method: str = "GET"
     ) -> None:
-        """Ask *times* at once, and read until each was answered, or reset, or nothing comes for two seconds."""
+        """Ask *times* at once, and read until each was answered, or reset, or nothing comes for ten seconds."""
         expected = len(self.statuses) + self.resets + times
         for _ in range(times):
             self._begin(path, host, headers or {}, method)
-        self.socket.settimeout(2)
+        self.socket.settimeout(10)
         with suppress(TimeoutError):
             while len(self.statuses) + self.resets < expected:
                 self.socket.sendall(self.connection.data_to_send())
