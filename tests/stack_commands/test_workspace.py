@@ -239,3 +239,39 @@ def test_a_stack_without_protection_is_destroyed(said: dict[str, Any] | None) ->
     engine: Any = FakeEngine(said)
 
     local.demand_unprotected(engine)
+
+
+@pytest.fixture
+def destroyed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> list[Workspace]:
+    """Give what was destroyed of a stack that is there."""
+    monkeypatch.setattr(local, "demand_unprotected", lambda _: None)
+    monkeypatch.setattr(local, "PATIENCE_SECONDS", 3)
+    gone: list[Workspace] = []
+    monkeypatch.setattr(local, "_destroy", gone.append)
+    workspace.config_file.touch()
+    return gone
+
+
+def test_a_rig_that_is_sick_for_a_moment_is_waited_for(workspace: Workspace, destroyed: list[Workspace]) -> None:
+    """One slow answer does not leave a stack behind that was to be destroyed."""
+    states = [Status("sick", "missing: API server"), Status("running")]
+    rig: Any = FakeRig()
+    rig.status = lambda: states.pop(0)
+    local.down(workspace, rig, keep_rig=True)
+
+    assert destroyed == [workspace]
+
+
+def test_what_cannot_be_destroyed_is_said(workspace: Workspace, destroyed: list[Workspace]) -> None:
+    """Where the rig is to stay and does not answer, `down` fails with why; where the rig goes, all on it goes, too."""
+    rig: Any = FakeRig()
+    rig.status = lambda: Status("sick", "missing: API server")
+    removed: list[str] = []
+    rig.down = lambda: removed.append("rig")
+    with pytest.raises(ToolError, match="the rig is sick, missing: API server: the stack on it is not destroyed"):
+        local.down(workspace, rig, keep_rig=True)
+    local.down(workspace, rig, keep_rig=False)
+
+    assert destroyed == []
+    assert removed == ["rig"]
+    assert not workspace.folder.exists()

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 REFRESH = "REFRESH"
 """Environment variable: 1 has `up` ask the cluster first what became of each object."""
 
+UNSETTLED = ("starting", "sick")
+"""States of a rig that pass, most often: one slow answer of its API server is called sick."""
+
+PATIENCE_SECONDS = 30
+
 IMAGES = ("bundle", "entrance", "frp", "gate", "prepare", "probe", "python", "tunnel")
 """What the local stack runs."""
 
@@ -190,7 +195,7 @@ def down(workspace: Workspace, rig: Rig, *, keep_rig: bool) -> None:
     if workspace.exists:
         workspace.unlock()
         demand_unprotected(workspace.engine())
-    if workspace.exists and rig.status().state == "running":
+    if workspace.exists and _answers(rig, needed=keep_rig):
         _destroy(workspace)
     if keep_rig:
         say("KEEP=1: the rig and what is retained on it stay; `make up` adopts it again")
@@ -211,6 +216,19 @@ def demand_unprotected(engine: Engine) -> None:
     if protected:
         advice = "say `protect: false` of each in the stack file, run `up`, then `down`"
         raise ToolError(f"protected: storage {', '.join(protected)}; {advice}")
+
+
+def _answers(rig: Rig, *, needed: bool) -> bool:
+    """Tell whether a stack on *rig* can be destroyed; where that is *needed*, wait for what is starting, or sick now.
+
+    Raises ToolError for a rig that stays so: what is on it is not gone then.
+    """
+    end = time.monotonic() + PATIENCE_SECONDS
+    while (found := rig.status()).state in UNSETTLED and needed and time.monotonic() < end:
+        time.sleep(1)
+    if needed and found.state in UNSETTLED:
+        raise ToolError(f"the rig is {found.state}, {found.detail}: the stack on it is not destroyed; run `down` again")
+    return found.state == "running"
 
 
 def _destroy(workspace: Workspace) -> None:
