@@ -3,8 +3,8 @@
 import http.client
 import ssl
 from base64 import b64encode
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +46,13 @@ def opened(world: World, host: str, port: int, trusted: Path | None = None) -> h
     connection = http.client.HTTPSConnection(address, port, timeout=30)
     connection.sock = context.wrap_socket(plain.sock, server_hostname=host)
     return connection
+
+
+def came(true: Callable[[], bool]) -> bool:
+    """Say whether *true* holds of answers that came: one that was cut, as somebody ended meanwhile, is none."""
+    with suppress(OSError, http.client.HTTPException):
+        return true()
+    return False
 
 
 def ask(

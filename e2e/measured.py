@@ -31,8 +31,8 @@ STAND_IN = "stand-in"
 HOSTS = frozenset({"metadata", "blocked", "site", "allowed", "internet", "tunnel server"})
 """Groups whose addresses are hosts that we bring along."""
 
-TIMES = 2
-"""That the silent are asked, where nothing is in their way."""
+TIMES = 3
+"""That the silent are asked, where an answer is expected: a busy machine answers late."""
 
 Key = tuple[str, Try]
 """A source and what it tries: the same in every matrix of a stack."""
@@ -197,6 +197,15 @@ def opened(ground: Ground, cells: Sequence[Cell], only: Container[Key] | None = 
         begun = {name: _begin(ground, name, tries) for name, tries in wanted.items()}
         found = {name: finish(process) for name, process in begun.items()}
     return {(name, one): said for name, tries in wanted.items() for one, said in zip(tries, found[name], strict=True)}
+
+
+def measured(ground: Ground, cells: Sequence[Cell], known: Container[Key]) -> dict[Key, bool]:
+    """Try those of *cells* that are *known* to answer; who is silent where all is computed open is asked again."""
+    found = opened(ground, cells, known)
+    for _ in range(TIMES - 1):
+        late = {key(cell) for cell in cells if cell.open and found.get(key(cell)) is False}
+        found |= opened(ground, cells, late) if late else {}
+    return found
 
 
 def _forget(ground: Ground) -> None:

@@ -72,7 +72,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
         world.cluster.delete(Service, UNIT, namespace=NAMESPACE)
         try:
             wait_until(lambda: not logs_in(world), "new sessions to be refused")
-            assert "there is no unit 'other' in 'lab-a'" in gate_log(world)
+            wait_until(lambda: "there is no unit 'other' in 'lab-a'" in gate_log(world), "the gate to say why")
             assert state(world) == (Ssh.PENDING, "NoService")
             assert answers(session)
             by_hand = fresh(service)
@@ -84,7 +84,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
         finally:
             world.cluster.create(fresh(service))
         wait_until(lambda: logs_in(world), "new sessions to be let in again")
-        assert state(world) == (Ssh.REACHABLE, "Announced")
+        wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
         assert answers(session)
 
 
@@ -104,7 +104,7 @@ def test_while_no_gate_answers_status_says_so(world: World) -> None:
     """Without a gate the open session lives, nobody new gets in, and `make status` says both; then all is as before."""
     wait_until(lambda: all_ready(world), "both gates, after the last test")
     with working(world) as session:
-        assert state(world) == (Ssh.REACHABLE, "Announced")
+        wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
         before = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE).spec.replicas
         try:
             scale(world, 0)

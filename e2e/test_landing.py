@@ -168,6 +168,5 @@ def test_a_stack_may_let_forwards_lead_out(world: World, users: dict[str, Someon
     assert status == 0, said
     with held([sys.executable, "-u", "-c", SERVER, str(here)]) as server:
         assert first_line(server) == "ready"
-        wait_until(lambda: alice.run("ssh", *ask, alice.unit, "true").returncode == 0, "-R to be allowed")
-        there = alice.run("ssh", *ask, alice.unit, shlex.join(["python3", "-c", READ, "5003"]))
-    assert there.stdout.strip() == "of the unit", there.stderr
+        read_back = (*ask, alice.unit, shlex.join(["python3", "-c", READ, "5003"]))
+        wait_until(lambda: alice.run("ssh", *read_back).stdout.strip() == "of the unit", "-R to lead here")

@@ -15,7 +15,7 @@ from lightkube.resources.core_v1 import Pod
 from components import names
 from components.browser import BROWSER
 from e2e import browsing
-from e2e.browsing import HOST, Answer, signed
+from e2e.browsing import HOST, Answer, came, signed
 from e2e.certificates import Certificate, define, give, hasten, serves
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import connected, kill
@@ -36,8 +36,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Give a stack whose storage is behind the proxy, and serves."""
     with on_a_fresh_rig(tmp_path_factory.mktemp("proxy"), "proxy") as bare:
         world = made(bare)
-        wait_until(lambda: ask(world, "/", headers=signed(world)).status == 302, "the storage to be led to")
+        wait_until(lambda: came(lambda: _leads(world)), "the storage to be led to")
         yield world
+
+
+def _leads(world: World) -> bool:
+    """Say whether both proxies know the storage, of ten that are asked."""
+    return all(ask(world, "/", headers=signed(world)).status == 302 for _ in range(10))
 
 
 def opened(world: World) -> http.client.HTTPConnection:
@@ -117,13 +122,19 @@ def _replaced(world: World, before: set[str]) -> bool:
 def test_a_death_is_survived_by_asking_for_the_rest(shown: World, program: str) -> None:
     """Whoever serves a file is killed in the middle of it; the next one gives the rest, and bytes are equal."""
     with _half_read(shown) as (got, answer):
-        _kill(_everybody(shown), program)
+        killed = _kill(_everybody(shown), program)
         got.extend(_what_came(answer))
-    wait_until(lambda: _alive(shown), "the proxy to serve again")
-    rest = ask(shown, FILE, headers={**signed(shown), "Range": f"bytes={len(got)}-"})
-
     assert len(got) < len(CONTENT)
-    assert got + rest.body == CONTENT
+    rest = bytearray()
+
+    def given() -> bool:
+        answer = ask(shown, FILE, headers={**signed(shown), "Range": f"bytes={len(got)}-"})
+        rest[:] = answer.body
+        return answer.status == 206
+
+    wait_until(lambda: came(given), "the rest of the file")
+    assert got + rest == CONTENT
+    _wait_for(shown, killed)
 
 
 def test_the_other_envoy_gives_the_rest_at_once(shown: World) -> None:
@@ -131,7 +142,7 @@ def test_the_other_envoy_gives_the_rest_at_once(shown: World) -> None:
     with _half_read(shown) as (got, answer):
         (first,) = _serving(shown)
         (other,) = (pod for pod in pods(shown) if pod.metadata.uid != first.metadata.uid)
-        _kill([first], "envoy")
+        killed = _kill([first], "envoy")
         with _half_read(shown, len(got)) as (more, rest):
             assert [pod.metadata.uid for pod in _serving(shown)] == [other.metadata.uid]
             more.extend(rest.read())
@@ -141,16 +152,18 @@ def test_the_other_envoy_gives_the_rest_at_once(shown: World) -> None:
     assert len(kept) < len(CONTENT)
     assert got + more == CONTENT
     assert _restarts(after) == _restarts(other)
+    _wait_for(shown, killed)
 
 
 def test_no_download_needs_who_writes_the_routes(shown: World) -> None:
     """Where routes is killed in both pods a file comes to its end, and new clients are served meanwhile."""
     with _half_read(shown) as (got, answer):
-        _kill(pods(shown), "routes")
-        assert _alive(shown)
+        killed = _kill(pods(shown), "routes")
+        assert ask(shown, FILE, headers={**signed(shown), "Range": "bytes=0-0"}).status == 206
         got.extend(answer.read())
 
     assert got == CONTENT
+    _wait_for(shown, killed)
 
 
 def test_what_cert_manager_gets_is_served(shown: World, tmp_path: Path) -> None:
@@ -191,6 +204,24 @@ def _with_tls(world: World, tls: dict[str, Any]) -> None:
     world.edit(lambda config: config["gpu-runtime:platform"]["browser"].update(tls=tls))
     status, said = attempt(world.engine(), "up", "--yes", *WITH_PACK)
     assert status == 0, said
+    wait_until(lambda: _alone(world), "the pods of before to go")
+
+
+def _alone(world: World) -> bool:
+    """Say whether the proxy's pods are two, both ready, and none is left that ends."""
+    labels: dict[str, Any] = dict(PROXIES)
+    found: list[Any] = list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=labels))
+    return len(found) == 2 and all(map(_ready, found))
+
+
+def _ready(pod: Any) -> bool:
+    """Say whether all that runs in *pod* is ready."""
+    return all(one.ready for one in _containers(pod))
+
+
+def _containers(pod: Any) -> list[Any]:
+    """Give the status of each container of *pod*, once the kubelet has told of them."""
+    return [*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ())]
 
 
 def _wait_for_certificate(world: World, authority: Authority) -> None:
@@ -243,7 +274,7 @@ def _serving(world: World) -> list[Any]:
 
 def _restarts(pod: Any) -> int:
     """Say how often containers of *pod* were started again."""
-    return sum(one.restartCount for one in (*pod.status.containerStatuses, *pod.status.initContainerStatuses))
+    return sum(one.restartCount for one in _containers(pod))
 
 
 def _everybody(world: World) -> list[Any]:
@@ -251,12 +282,18 @@ def _everybody(world: World) -> list[Any]:
     return [*pods(world), *pods(world, names.selector(BROWSER, "dataset"), "lab-a")]
 
 
-def _kill(among: list[Any], program: str) -> None:
-    """Kill every process of *program* in those pods, and nothing else."""
-    assert sum(kill(pod.metadata.uid, program) for pod in among), f"no {program} runs there"
+def _kill(among: list[Any], program: str) -> list[Any]:
+    """Kill every process of *program* in those pods, and nothing else; give the pods that had one, as they were."""
+    killed = [pod for pod in among if kill(pod.metadata.uid, program)]
+    assert killed, f"no {program} runs there"
+    return killed
 
 
-def _alive(world: World) -> bool:
-    with suppress(OSError, http.client.HTTPException):
-        return ask(world, FILE, headers={**signed(world), "Range": "bytes=0-0"}).status == 206
-    return False
+def _wait_for(world: World, killed: list[Any]) -> None:
+    """Wait until each pod that lost a process has it again: until then a new client may be sent to it in vain."""
+
+    def back(old: Any) -> bool:
+        now: Any = world.cluster.get(Pod, old.metadata.name, namespace=old.metadata.namespace)
+        return _restarts(now) > _restarts(old) and _ready(now)
+
+    wait_until(lambda: all(map(back, killed)), "those that were killed to return")

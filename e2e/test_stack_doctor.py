@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.world import World
+from e2e.world import World, wait_until
 from tools.doctor.__main__ import examine
 from tools.doctor.findings import Status
 from tools.doctor.walls import CHECK, WINDOW
@@ -17,7 +17,7 @@ def examined(world: World) -> dict[str, Status]:
     before = world.namespaces()
     findings = examine(read_file(world.workspace.config_file, world.workspace.stack))
 
-    assert world.namespaces() == before
+    wait_until(lambda: world.namespaces() == before, "doctor's namespaces to go")
     return {finding.check: finding.status for finding in findings}
 
 

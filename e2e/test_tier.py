@@ -134,7 +134,7 @@ def test_servers_roll_one_by_one_and_logins_go_on(world: World) -> None:
         assert failed == []
         after = {server: uid(pods(world, server)[0]) for server in before}
         assert not set(after.values()) & set(before.values())
-        assert all(ready(world, server) for server in after)
+        wait_until(lambda: all(ready(world, server) for server in after), "both servers")
         assert unit_uid(world) == unit
 
 
@@ -162,6 +162,7 @@ def test_the_entrance_says_who_came(world: World) -> None:
         enter = f"nsenter --net={space_of(pid_in(space))}"
         command = through(unit["connect"]["host"], unit["connect"]["port"])["ProxyCommand"]
         argv = ["ssh", "-F", str(world.workspace.ssh_config), "-oBatchMode=yes", f"-oProxyCommand={enter} {command}"]
+        wait_until(lambda: ready(world, "frps-0") and ready(world, "frps-1"), "both servers")
         assert subprocess.run([*argv, UNIT, "true"], check=False, stdin=subprocess.DEVNULL).returncode == 0
     wait_until(lambda: any(said_of_client(world, server, "end") for server in SERVERS), "its end to be told")
     (server,) = [server for server in SERVERS if said_of_client(world, server, "end")]

@@ -15,9 +15,9 @@ from lightkube.resources.core_v1 import Pod, Secret
 from lightkube.types import PatchType
 
 from components import derive, names
-from e2e import browsing
+from e2e import browsing, test_main_job
 from e2e.browsing import HOST as FILES
-from e2e.browsing import Answer, signed
+from e2e.browsing import Answer, came, signed
 from e2e.conftest import describe, made, on_a_fresh_rig, told_on_failure
 from e2e.netns import Try, finish, pid_of, space_of, start
 from e2e.world import WITH_PACK, World, attempt, wait_until
@@ -78,12 +78,7 @@ tell_on_failure = told_on_failure("two", lambda two: f"{describe(two.hub)} {gate
 
 def gate_log(world: World) -> str:
     """Give what the gates said in the last two minutes."""
-    labels: dict[str, Any] = names.component_selector("gate")
-    found = world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=labels)
-    logs = (
-        world.cluster.log(pod.metadata.name or "", namespace="gpu-runtime", since=120) for pod in found if pod.metadata
-    )
-    return "".join(line for log in logs for line in log)
+    return test_main_job.gate_log(world, since=120)
 
 
 def test_a_login_works_into_a_unit_of_each(two: Two) -> None:
@@ -129,7 +124,7 @@ def test_one_proxy_shows_each_its_own(two: Two) -> None:
     """Who signs in with a password of the guest's sees the guest's storage and port, and the hub's user the hub's."""
     for tenant, own in people(two).items():
         wait_until(partial(lists, two, tenant, own), f"the files of {tenant}")
-        wait_until(partial(shows, two, tenant, own), f"the port of {tenant}")
+        wait_until(partial(shown_by_all, two, tenant, own), f"the port of {tenant}")
         said = f"of {tenant}".encode()
         assert ask(two, f"inbox--{tenant}", f"{files(tenant)}/mine", own, "PUT", said).status == 201
     for tenant, own in people(two).items():
@@ -137,14 +132,19 @@ def test_one_proxy_shows_each_its_own(two: Two) -> None:
 
 
 def lists(two: Two, tenant: str, own: dict[str, str], status: int = 200) -> bool:
-    """Say whether a tenant's files are there for *own*, or answer with another status."""
-    return ask(two, f"inbox--{tenant}", f"{files(tenant)}/", own).status == status
+    """Say whether a tenant's files are there for *own*, or answer with another status, of whichever proxy."""
+    return came(lambda: all(ask(two, f"inbox--{tenant}", f"{files(tenant)}/", own).status == status for _ in range(10)))
 
 
 def shows(two: Two, tenant: str, own: dict[str, str], port: str = "web") -> bool:
     """Say whether the program of a tenant's unit answers *own* at a port."""
     answer = ask(two, f"{port}--{UNITS[tenant]}--{tenant}", "/", own)
     return (answer.status, answer.body) == (200, UNITS[tenant].encode())
+
+
+def shown_by_all(two: Two, tenant: str, own: dict[str, str]) -> bool:
+    """Say whether the program answers *own* through whichever proxy, of ten that are asked."""
+    return came(lambda: all(shows(two, tenant, own) for _ in range(10)))
 
 
 @pytest.mark.parametrize(
@@ -271,12 +271,21 @@ def test_a_second_platform_is_refused(two: Two) -> None:
     assert "TunnelTier" not in said
 
 
+def both_alone(two: Two) -> bool:
+    """Say whether gate and proxy have the two pods each that they shall have, and none that ends."""
+    return all(len(pods(two, one, one, names.PLATFORM_NAMESPACE)) == 2 for one in ("gate", names.PROXY))
+
+
 def test_off_the_list_is_out(two: Two) -> None:
-    """Off `admits`, from the end of that `up` neither a session begins nor a page is shown; the platform's own are."""
+    """Off `admits` neither a session begins nor a page is shown; the platform's own are.
+
+    From the end of that `up`, and of the gates and proxies of before, which may answer for some seconds more.
+    """
     known = people(two)
     with two.hub.changed(lambda config: config["gpu-runtime:platform"].pop("admits")):
         status, said = attempt(two.hub.engine(), "up", "--yes", *WITH_PACK)
         assert status == 0, said
+    wait_until(lambda: both_alone(two), "gates and proxies of before to go")
     done = ssh(two.guest.workspace, VISITOR, "true")
     shown = {tenant: ask(two, f"inbox--{tenant}", f"{files(tenant)}/mine", own) for tenant, own in known.items()}
 

@@ -17,7 +17,7 @@ from components.flavor import ClaimSpec, Flavor
 from components.gpu_unit import UnitSecrets, unit_manifests
 from components.model import Manifest, quantity
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
-from e2e.world import World, gone, wait_until
+from e2e.world import PATIENCE_SECONDS, World, gone, wait_until
 from tools import toolchain
 from tools.stack.client import wait_for_login
 from tools.stack.reading import read_file
@@ -98,15 +98,14 @@ def test_names_at_the_limit(units: World) -> None:
     assert units.ssh(FORTY, "id -un") == "a23456789012345678901234567890-x"
 
 
-def drain(world: World, unit: str) -> "subprocess.CompletedProcess[str]":
-    """Drain the node of one unit's pods, as docs/drain.md says, and take it back."""
+def drain(world: World, unit: str, seconds: float = PATIENCE_SECONDS) -> "subprocess.CompletedProcess[str]":
+    """Drain the node of one unit's pods for at most *seconds*, as docs/drain.md says, and take it back."""
     kubectl = [str(toolchain.ensure("kubectl")["kubectl"]), f"--kubeconfig={world.rig.kubeconfig}"]
     (node,) = (item.metadata.name for item in world.cluster.list(Node) if item.metadata)
     words = ["--ignore-daemonsets", "--delete-emptydir-data", f"--pod-selector=app.kubernetes.io/instance={unit}"]
+    argv = [*kubectl, "drain", str(node), *words, f"--timeout={seconds:.0f}s"]
     try:
-        return subprocess.run(
-            [*kubectl, "drain", str(node), *words, "--timeout=20s"], check=False, capture_output=True, text=True
-        )
+        return subprocess.run(argv, check=False, capture_output=True, text=True)
     finally:
         subprocess.run([*kubectl, "uncordon", str(node)], check=True, capture_output=True)
 
@@ -114,7 +113,8 @@ def drain(world: World, unit: str) -> "subprocess.CompletedProcess[str]":
 def test_a_drain_waits_for_a_unit_that_blocks(units: World) -> None:
     """With `disruption: block`, the default, a drain ends in time-out and the pod lives."""
     pod = units.pod("root")
-    done = drain(units, "root")
+    wait_until(lambda: all(one.ready for one in status(units, "root").containerStatuses), "the unit to be ready")
+    done = drain(units, "root", seconds=20)
 
     assert done.returncode != 0
     assert "violate the pod's disruption budget" in done.stderr

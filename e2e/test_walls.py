@@ -12,7 +12,7 @@ import pytest
 from lightkube.codecs import from_dict
 from lightkube.resources.networking_v1 import NetworkPolicy
 
-from e2e.measured import HOSTS, Ground, Key, differing, ground, key, opened, possible, proved
+from e2e.measured import HOSTS, Ground, Key, differing, ground, key, measured, possible, proved
 from e2e.world import World
 from tools.rig.enforcement import settle
 from tools.stack import local
@@ -62,7 +62,7 @@ def nobody(yard: Ground, place: Place) -> bool:
 
 def test_computed_equals_measured(yard: Ground, cells: list[Cell], known: frozenset[Key]) -> None:
     """From every pod to every place, TCP and UDP, IPv4 and IPv6: open where computed open, closed where closed."""
-    found = opened(yard, cells, known)
+    found = measured(yard, cells, known)
 
     assert len(found) > 1000
     assert any(found.values())
@@ -91,7 +91,7 @@ def test_a_lost_policy_is_measured(yard: Ground, cells: list[Cell], known: froze
     client.delete(NetworkPolicy, policy["metadata"]["name"], namespace=namespace)
     try:
         settle(rig)
-        without = opened(yard, rest, known)
+        without = measured(yard, rest, known)
     finally:
         client.create(from_dict(policy))
         settle(rig)
@@ -113,7 +113,7 @@ def test_a_policy_that_somebody_adds_is_measured(yard: Ground, cells: list[Cell]
     client.create(from_dict(later))
     try:
         settle(rig)
-        after = opened(yard, more, known)
+        after = measured(yard, more, known)
     finally:
         client.delete(NetworkPolicy, "later", namespace="lab-a")
         settle(rig)
@@ -132,7 +132,7 @@ def test_the_local_stack_is_as_computed(walls: World, tmp_path_factory: pytest.T
         world.up()
         with ground(world) as there:
             cells = list(there.matrix().cells())
-            found = opened(there, cells, proved(there, cells))
+            found = measured(there, cells, proved(there, cells))
     finally:
         world.close()
 

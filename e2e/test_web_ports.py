@@ -6,7 +6,6 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.client import IncompleteRead
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from lightkube.resources.core_v1 import Pod, Service
 
 from components import names
 from e2e import browsing
-from e2e.browsing import HOST, Answer, opened, signed
+from e2e.browsing import HOST, Answer, came, opened, signed
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import Try, finish, pid_of, space_of, start
 from e2e.world import World, wait_until
@@ -48,15 +47,11 @@ def ask(world: World, path: str, host: str = WEB, method: str = "GET", **headers
 
 def until(world: World, host: str, status: int) -> None:
     """Wait until *host* answers who signed in so ten times in a row: two proxies hear of a change, each by itself."""
-    wait_until(lambda: all(says(world, host, status) for _ in range(10)), f"{host} to say {status}")
 
+    def says() -> bool:
+        return all(ask(world, "/", host, **signed(world)).status == status for _ in range(10))
 
-def says(world: World, host: str, status: int) -> bool:
-    """Say whether *host* answers so; a program that is ended in the middle of its answer gave none."""
-    try:
-        return ask(world, "/", host, **signed(world)).status == status
-    except IncompleteRead:
-        return False
+    wait_until(lambda: came(says), f"{host} to say {status}")
 
 
 def test_who_may_look(shown: World) -> None:

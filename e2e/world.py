@@ -21,8 +21,8 @@ from tools.stack.engine import PACK, REPOSITORY, Engine
 from tools.stack.workspace import Workspace
 from tools.stack.workspace import replace as replace_file
 
-PATIENCE_SECONDS = 90
-"""For what takes seconds on an idle machine."""
+PATIENCE_SECONDS = 240.0
+"""For what takes seconds on an idle machine: above what the product itself waits for, two minutes at the longest."""
 
 Config = dict[str, Any]
 
