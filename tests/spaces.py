@@ -4,7 +4,7 @@ import ctypes
 import http.client
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 CLONE_NEWNET = 0x40000000
-PATIENCE = 15.0
+PATIENCE = 60.0
 
 
 class Connection(http.client.HTTPConnection):
@@ -27,6 +27,15 @@ class Connection(http.client.HTTPConnection):
         self.sock = socket_in(self.space)
         self.sock.settimeout(PATIENCE)
         self.sock.connect((self.host, self.port))
+
+
+def has_open(process: int, file: Path) -> bool:
+    """Say whether a process has *file* open."""
+    for one in Path(f"/proc/{process}/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile, or no file
+            if one.samefile(file):
+                return True
+    return False
 
 
 def socket_in(space: Path) -> socket.socket:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from components import names
 from components.browser import DATA, dufs_arguments
 from tests.images.containers import GROUP, UID, Pod, Running, until
-from tests.spaces import Answer, Site
+from tests.spaces import Answer, Site, has_open
 
 PREFIX = names.browser_path("lab-a", "dataset")
 MIB = 1 << 20
@@ -56,8 +56,7 @@ class Browser:
 
     def holds(self, file: Path) -> bool:
         """Say whether dufs has *file* open."""
-        opened = Path(f"/proc/{self.running.process}/fd").iterdir()
-        return any(one.exists() and one.samefile(file) for one in opened)
+        return has_open(self.running.process, file)
 
     @property
     def memory(self) -> int:

@@ -22,7 +22,7 @@ UID, GROUP = 1000, 2000
 USER, HOME = "alice", "/home/alice"
 SH = "/.gpu-runtime/bin/sh"
 UNDER_TINI = ("/.gpu-runtime/bin/tini", "--", SH)
-PATIENCE = 15.0
+PATIENCE = 60.0
 """Seconds within which anything that is waited for here must happen."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.editors import BACKENDS, ECHO, INSTALL, SERVER, archive, port_in, upload
-from tests.images.containers import HOME, Client, Pod, Running, until
+from tests.images.containers import HOME, PATIENCE, Client, Pod, Running, until
 from tests.images.test_forwarding import read
 
 
@@ -38,7 +38,7 @@ def test_vs_code(running: Running, keys: Path, tmp_path: Path) -> None:
         session.stdin.write(INSTALL.encode())
         session.stdin.flush()
         assert read(running, "5001", port) == "offline"
-        out, _ = session.communicate(timeout=15)
+        out, _ = session.communicate(timeout=PATIENCE)
     assert port_in(out.decode()) == port
     with client.kept("-N", options=("-L", f"5002:127.0.0.1:{port}")):
         assert read(running, "5002") == "offline"
@@ -88,7 +88,7 @@ def test_neovim(running: Running, keys: Path, tmp_path: Path) -> None:
 
     every = bytes(range(256)) * 64
     argv = running.argv("ssh", *client.options, "-T", "-p", "2222", client.there, "cat")
-    done = subprocess.run(argv, input=every, capture_output=True, check=True, timeout=15)
+    done = subprocess.run(argv, input=every, capture_output=True, check=True, timeout=PATIENCE)
     assert done.stdout == every
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.forwards import READ, SERVER
-from tests.images.containers import HOME, Client, Pod, Running, until
+from tests.images.containers import HOME, PATIENCE, Client, Pod, Running, until
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def test_one_connection_carries_many_sessions(running: Running, keys: Path, tmp_
         argv = running.argv("ssh", *client.options, *socket, "-p", "2222", client.there, "cat; echo $SSH_CONNECTION")
         pipe = subprocess.PIPE
         many = [subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) for _ in range(12)]
-        said = {session.communicate("", timeout=15)[0] for session in many}
+        said = {session.communicate("", timeout=PATIENCE)[0] for session in many}
     assert len(said) == 1
     assert [session.returncode for session in many] == [0] * 12
 
@@ -111,7 +111,7 @@ def test_the_stack_may_allow_it_without_a_restart(workspace: Pod, running: Runni
         with client.kept("-N", options=(*ask, "0.0.0.0:5004:127.0.0.1:9")):
             until(lambda: "5004" in running.in_network("ss", "-Hltn").stdout)
             assert "127.0.0.1:5004" in running.in_network("ss", "-Hltn").stdout
-        out, _ = before.communicate(b"still here", timeout=15)
+        out, _ = before.communicate(b"still here", timeout=PATIENCE)
     assert out == b"still here"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.containers import HOME, UID, Client, Pod, Running, until
+from tests.images.containers import HOME, PATIENCE, UID, Client, Pod, Running, until
 
 BUSYBOX = "/.gpu-runtime/bin/busybox"
 SLEEP = (BUSYBOX, "sleep", "600")
@@ -206,7 +206,7 @@ def test_arguments_arrive_as_given(pod: Pod, arguments: tuple[str, ...]) -> None
     for hold in ({}, {"GPU_RUNTIME_HOLD": "600"}):
         pod.env |= hold
         with pod.main(BUSYBOX, "sh", "-c", "printf '[%s]\\n' \"$@\"; exit 1", "sh", *arguments) as running:
-            out, _ = running.namespaces.communicate(timeout=15)
+            out, _ = running.namespaces.communicate(timeout=PATIENCE)
         assert out == wanted
 
 
@@ -248,6 +248,6 @@ def test_a_new_host_key_is_shown_without_a_restart(pod: Pod, keys: Path, tmp_pat
             fresh.chmod(0o444)
             fresh.replace(there)
             until(lambda: knows_new.ssh("true").returncode == 0)
-            out, _ = before.communicate(b"still here", timeout=15)
+            out, _ = before.communicate(b"still here", timeout=PATIENCE)
         assert out == b"still here"
         assert running.namespaces.poll() is None

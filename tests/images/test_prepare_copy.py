@@ -5,6 +5,7 @@ import signal
 import subprocess
 import tracemalloc
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from prepare.tally import MOST_NAMED, compare
 
 from components.prepare import OWN_PROGRAM
 from tests.images.conftest import unpack
-from tests.images.containers import GROUP, UID, Pod, until
+from tests.images.containers import GROUP, PATIENCE, UID, Pod, until
 from tools.images import build
 
 COPY = (*OWN_PROGRAM, "copy", "--rsync=/.gpu-runtime/tools/rsync", "/source", "/workspace")
@@ -179,7 +180,7 @@ def slow(source: Path) -> None:
     """Fill a source whose copy takes a while, between a file before it and a folder after it."""
     (source / "a").write_text("first")
     with (source / "b").open("wb") as file:
-        file.truncate(SLOW)
+        file.truncate(2 * SLOW)
     (source / "z").mkdir()
     (source / "z/last").write_text("last")
     give(*source.rglob("*"))
@@ -188,7 +189,9 @@ def slow(source: Path) -> None:
 def half(pod: Pod) -> bool:
     """Say whether the slow file is on its way."""
     folder = pod.path("workspace") / ".gpu-runtime/half"
-    return folder.exists() and any(folder.iterdir())
+    with suppress(FileNotFoundError):  # not yet, or no more
+        return any(folder.iterdir())
+    return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -198,7 +201,7 @@ def test_a_copy_that_is_killed_half_way(copier: Pod, source: Path, number: signa
     with copier.preparing("sha256:a", *COPY) as running:
         until(lambda: half(copier))
         running.kill() if number == signal.SIGKILL else running.signal(number)
-        said = running.namespaces.communicate(timeout=15)[1]
+        said = running.namespaces.communicate(timeout=PATIENCE)[1]
     killed = marker(copier).exists(), running.namespaces.returncode
     done = copier.prepare("sha256:a", *COPY)
 
@@ -217,7 +220,7 @@ def test_a_source_that_goes_while_it_is_copied(copier: Pod, source: Path) -> Non
         until(lambda: half(copier))
         (source / "z/last").unlink()
         (source / "z").rmdir()
-        said = running.namespaces.communicate(timeout=15)[1]
+        said = running.namespaces.communicate(timeout=PATIENCE)[1]
 
     assert running.namespaces.returncode == 1
     assert "the source changed meanwhile" in said.splitlines()[-1]

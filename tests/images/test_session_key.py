@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -202,11 +202,13 @@ def test_a_certificate_is_as_good_as_its_authority(pod: Pod, keys: Path, tmp_pat
     for name in ("ca", "carol"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True)
     shutil.copy(keys / "known_hosts", tmp_path / "known_hosts")
-    sign = ["ssh-keygen", "-q", "-s", str(tmp_path / "ca"), "-I", "carol's laptop", "-n", USER, "-V", "-1m:+10s"]
-    subprocess.run([*sign, str(tmp_path / "carol.pub")], check=True)
+    sign = ["ssh-keygen", "-q", "-s", str(tmp_path / "ca"), "-I", "carol's laptop", "-n", USER, "-V", "-1m:+20s"]
     authority = "cert-authority " + (tmp_path / "ca.pub").read_text()
     (pod.path("keys") / "authorized_keys").write_text(authority + (keys / "mallory.pub").read_text())
-    with pod.main(*SLEEP) as running, session(Client(tmp_path, running, "carol")) as carol:
+    with ExitStack() as stack:
+        running = stack.enter_context(pod.main(*SLEEP))
+        subprocess.run([*sign, str(tmp_path / "carol.pub")], check=True)
+        carol = stack.enter_context(session(Client(tmp_path, running, "carol")))
         until(lambda: Client(tmp_path, running, "carol").ssh("true").returncode == 255)
         assert not ended(carol)
         admit(pod, keys, "mallory")

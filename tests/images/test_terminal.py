@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.containers import Client, Pod, Running, until
+from tests.images.containers import PATIENCE, Client, Pod, Running, until
 from tests.images.test_ssh import TOOLS, environment
 
 LARGE = "0123456789" * 10_000
@@ -103,7 +103,7 @@ def test_the_environment_arrives_exactly(workspace: Pod, running: Running, keys:
     exact(login)
     assert login["PATH"] == workspace.env["PATH"] + TOOLS
     with terminal(client, "cat /proc/self/environ > ~/terminal") as (_, process):
-        assert process.wait(15) == 0
+        assert process.wait(PATIENCE) == 0
     exact(environment((workspace.path("home") / "terminal").read_text()))
 
 
@@ -111,7 +111,7 @@ def test_a_login_shell_at_a_terminal(workspace: Pod, running: Running, keys: Pat
     """The shell that a plain `ssh unit` gives has the program's variables and its PATH, and says no error."""
     with terminal(Client(keys, running)) as (screen, process):
         screen.type("cat /proc/$$/environ > ~/login; echo $PATH > ~/path; exit 3\n")
-        assert process.wait(15) == 3
+        assert process.wait(PATIENCE) == 3
     exact(environment((workspace.path("home") / "login").read_text()))
     assert (workspace.path("home") / "path").read_text().strip() == workspace.env["PATH"] + TOOLS
 
@@ -134,7 +134,7 @@ def test_the_window_and_jobs(running: Running, keys: Path) -> None:
         screen.shows(r"\$ ")
         screen.type("jobs; echo code $?; exit 4\n")
         screen.shows("code 0")
-        assert process.wait(15) == 4
+        assert process.wait(PATIENCE) == 4
 
 
 def test_a_lost_client_ends_what_its_terminal_ran(workspace: Pod, running: Running, keys: Path) -> None:

@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from tests.images.containers import HOME, Client, Pod, until
+from tests.images.containers import HOME, PATIENCE, Client, Pod, until
 from tests.images.extended import Extended, unit
 from tests.images.test_ssh import TOOLS, environment
 
@@ -72,7 +72,7 @@ def test_files_and_terminals(pod: Pod, keys: Path, extended: Extended) -> None:
 def test_the_program_is_cmd_unless_args_say_another(pod: Pod, extended: Extended) -> None:
     """Without args the image's own CMD runs, to its end and with its exit code."""
     with unit(pod, extended) as running:
-        out, _ = running.namespaces.communicate(timeout=15)
+        out, _ = running.namespaces.communicate(timeout=PATIENCE)
     assert (out, running.namespaces.returncode) == ("what your program needs\n", 0)
 
 

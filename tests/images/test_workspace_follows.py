@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.images.containers import HOME, Client, Pod, Running, until
+from tests.images.containers import HOME, PATIENCE, Client, Pod, Running, until
 from tests.images.extended import Extended, unit
 
 BACK = ("-o", "ExitOnForwardFailure=yes", "-R", "5003:127.0.0.1:9")
@@ -36,7 +36,7 @@ def test_forwarding_follows_the_stack(pod: Pod, keys: Path, extended: Extended) 
             assert client.ssh("true").returncode == 0
             word.write_text("all\n")
             until(lambda: client.ssh("true", options=BACK).returncode == 0)
-            out, _ = before.communicate(b"still here", timeout=15)
+            out, _ = before.communicate(b"still here", timeout=PATIENCE)
     assert out == b"still here"
 
 
@@ -67,7 +67,7 @@ def test_the_host_key_follows_what_is_mounted(pod: Pod, keys: Path, extended: Ex
             mounted.write_bytes(b"")
             mounted.write_bytes(ours)
             until(lambda: client.ssh("true").returncode == 0)
-            out, _ = before.communicate(b"still here", timeout=15)
+            out, _ = before.communicate(b"still here", timeout=PATIENCE)
     assert out == b"still here"
 
 

@@ -15,10 +15,13 @@ import sys, json
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import supervisor
-supervisor.START_SECONDS, supervisor.RETRY_SECONDS = 0.6, 0.05
+supervisor.START_SECONDS, supervisor.RETRY_SECONDS = float(sys.argv[3]), 0.05
 home = Path(sys.argv[1])
 print(supervisor.supervise(json.loads((home / "plan.json").read_text()), home, home))
 """
+
+SHORT = 0.6
+"""Seconds, for starts that shall fail; told as 1 s."""
 
 
 def component(name: str, script: str, *after: str, step: bool = False) -> dict[str, Any]:
@@ -26,11 +29,11 @@ def component(name: str, script: str, *after: str, step: bool = False) -> dict[s
     return {"name": name, "argv": ["/bin/sh", "-c", script], "after": list(after), "step": step}
 
 
-def supervise(home: Path, *components: dict[str, Any]) -> str:
-    """Run the supervisor on *components* until it ends; return its reason."""
+def supervise(home: Path, *components: dict[str, Any], start_seconds: float = 15) -> str:
+    """Run the supervisor, with that much patience for a start, on *components* until it ends; return its reason."""
     plan = {"environment": {"PATH": "/usr/bin:/bin", "HOME_FOLDER": str(home)}, "components": components}
     (home / "plan.json").write_text(json.dumps(plan))
-    argv = [sys.executable, "-I", "-c", DRIVER, str(home), str(lifecycle.SUPERVISOR.parent)]
+    argv = [sys.executable, "-I", "-c", DRIVER, str(home), str(lifecycle.SUPERVISOR.parent), str(start_seconds)]
     return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
 
 
@@ -67,7 +70,7 @@ def test_a_path_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_step_that_never_succeeds_is_named(tmp_path: Path) -> None:
     """A start that cannot end well ends, and says at which step."""
-    reason = supervise(tmp_path, component("api", "echo no answer; exit 1", step=True))
+    reason = supervise(tmp_path, component("api", "echo no answer; exit 1", step=True), start_seconds=SHORT)
 
     assert reason == "api did not succeed within 1 s"
     assert "no answer" in (tmp_path / "api.log").read_text()
@@ -75,7 +78,9 @@ def test_a_step_that_never_succeeds_is_named(tmp_path: Path) -> None:
 
 def test_a_wait_in_vain_is_named(tmp_path: Path) -> None:
     """What never started is said."""
-    assert supervise(tmp_path, component("kubelet", "exit 0", "/nowhere")) == "kubelet could not start within 1 s"
+    reason = supervise(tmp_path, component("kubelet", "exit 0", "/nowhere"), start_seconds=SHORT)
+
+    assert reason == "kubelet could not start within 1 s"
 
 
 def test_orphans_are_reaped_and_end_nothing(tmp_path: Path) -> None:
@@ -87,7 +92,7 @@ def test_orphans_are_reaped_and_end_nothing(tmp_path: Path) -> None:
 
 def test_progress_is_told(tmp_path: Path) -> None:
     """Other commands read what runs, what waits and since when."""
-    supervise(tmp_path, component("late", "", "/nowhere"), component("runs", "exec sleep 30"))
+    supervise(tmp_path, component("late", "", "/nowhere"), component("runs", "exec sleep 30"), start_seconds=SHORT)
     progress = json.loads((tmp_path / "progress.json").read_text())
 
     assert (progress["running"], progress["waiting"], progress["done"]) == (["runs"], ["late"], [])

@@ -52,15 +52,18 @@ class Entrance:
         """Tell whether it says that it runs."""
         return runs(self.health)
 
-    def ask(self, said: bytes, *, source: str = "127.0.0.1", rest: float = 5.0) -> bytes:
-        """Send *said* from *source*; return what comes back, until it is silent for *rest* seconds or closed."""
+    def ask(self, said: bytes, *, source: str = "127.0.0.1", until: bytes = b"") -> bytes:
+        """Send *said* from *source*; return what comes back, until it ends with *until*, is closed, or then silent."""
         with self.connect(source) as connection:
-            connection.settimeout(rest)
+            connection.settimeout(20)
             got = b""
             with contextlib.suppress(OSError):
                 connection.sendall(said)
                 while data := connection.recv(65536):
                     got += data
+                    if until and got.endswith(until):
+                        break
+                    connection.settimeout(20 if until else 2)
             return got
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:

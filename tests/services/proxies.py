@@ -201,7 +201,7 @@ class Proxy:
         if protocols:
             context.set_alpn_protocols([*protocols])
         at = "::1" if ":" in source else "127.0.0.1"
-        opened = socket.create_connection((at, self.places.https), 10, (source, 0))
+        opened = socket.create_connection((at, self.places.https), 60, (source, 0))
         return context.wrap_socket(opened, server_hostname=host)
 
     def open(self, host: str = STORAGE, source: str = "127.0.0.2") -> http.client.HTTPConnection:
@@ -221,15 +221,22 @@ class Proxy:
         """Ask, and give the status alone."""
         return self.ask(path, host, **more).status
 
+    def lets_in(self, source: str = "127.0.0.2") -> bool:
+        """Say whether a new connection is taken, and a request on it."""
+        with suppress(OSError):
+            return self.status(f"{ROOT}/a", source=source) == 200
+        return False
+
     def say(self, said: bytes, host: str = STORAGE, source: str = "127.0.0.2") -> bytes:
-        """Send bytes as they are; give what comes back until it is closed or silent for two seconds."""
+        """Send bytes as they are; give what comes back until it is closed or then silent for two seconds."""
         with closing(self.connect(host, source)) as connection:
-            connection.settimeout(2)
+            connection.settimeout(20)
             connection.sendall(said)
             got = b""
             with suppress(OSError):
                 while data := connection.recv(65536):
                     got += data
+                    connection.settimeout(2)
             return got
 
     @property

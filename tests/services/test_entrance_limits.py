@@ -82,7 +82,7 @@ def test_a_connection_is_one_session(entrance_to: OpenEntrance) -> None:
     """By HTTP/2 one connection would be any number of sessions, which no limit counts: it is spoken by nobody here."""
     entrance = entrance_to(per_source=4)
 
-    assert b" 400 " in entrance.ask(PREFACE, rest=2).split(b"\r\n")[0]
+    assert b" 400 " in entrance.ask(PREFACE).split(b"\r\n")[0]
     assert b" 200 " in entrance.status(HOST)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from gate.keys import KeyFileError, read_keys
+from gate.server import REQUEST_SECONDS
 
 from tests.services.world import (
     GATE_KEY,
@@ -93,7 +94,7 @@ def test_slow_and_silent_clients_hold_nobody_up(door: Gate) -> None:
             stack.enter_context(door.connect()).sendall(b"POST /frp HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
         before = time.monotonic()
         assert allows(door)
-        assert time.monotonic() - before < 1
+        assert time.monotonic() - before < REQUEST_SECONDS
 
 
 def test_a_slow_request_ends(door: Gate) -> None:

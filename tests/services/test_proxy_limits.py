@@ -60,10 +60,12 @@ def statuses(asked: Proxy, count: int, source: str, headers: dict[str, str], hos
 def test_who_asks_too_much_is_told_so_and_others_get_through(proxy_with: OpenProxy, headers: dict[str, str]) -> None:
     """The limit is each source's own, and holds for guesses before any is looked at."""
     asked = proxy_with(per_source=20)
+    began = time.monotonic()
     found = statuses(asked, 500, "127.0.0.3", headers)
+    took = time.monotonic() - began
 
-    assert found[429] > 300
-    assert found.total() - found[429] >= 20 * BURST
+    assert found[429] > 0
+    assert 20 * BURST <= found.total() - found[429] <= 20 * (BURST + took) + 1
     assert statuses(asked, 20, "127.0.0.4", basic()) == {200: 20}
 
 
@@ -142,8 +144,7 @@ def test_clients_of_both_kinds_come_in_and_each_has_its_limit(upstream: Upstream
 def test_a_source_is_let_in_again(proxy_with: OpenProxy) -> None:
     """The limit is one of pace."""
     asked = proxy_with(per_source=5)
-    statuses(asked, 60, "127.0.0.3", basic())
-    assert asked.status(FILE, source="127.0.0.3") == 429
+    assert statuses(asked, 60, "127.0.0.3", basic())[429]
 
     wait_for(lambda: asked.status(FILE, source="127.0.0.3") == 200, "the source is let in", 10)
 
@@ -153,16 +154,14 @@ def test_connections_are_counted_and_health_is_told_all_the_same(proxy_with: Ope
     asked = proxy_with(connections=20, connections_per_source=40)
     held = [socket.create_connection(("127.0.0.1", asked.places.https), 5) for _ in range(40)]
     try:
-        time.sleep(1)
-        assert (
-            sum(is_open(connection, 0.01) for connection in held) <= 22
-        )  # those that are being judged beside the twenty
+        few = 22  # those that are being judged beside the twenty
+        wait_for(lambda: sum(is_open(connection, 0.01) for connection in held) <= few, "the rest is closed")
         assert plain(asked.places.health, "/livez").status == 200
         assert asked.ready()
     finally:
         for connection in held:
             connection.close()
-    wait_for(lambda: asked.status(FILE) == 200, "there is room again")
+    wait_for(asked.lets_in, "there is room again")
 
 
 def test_a_slow_head_is_not_waited_for(asked: Proxy) -> None:

@@ -136,8 +136,12 @@ def test_a_notebook_runs_in_a_browser(notebook: Shown, tmp_path: Path) -> None:
         person.press(".jp-Notebook .cm-content", SHIFT + ENTER)
         wait_for(lambda: person.run(PRINTED) == ["42 said"], "the cell's answer", PATIENCE)
     assert_well_told(notebook)
-    sockets = [path for _, status, _, path in notebook.asked() if status == http.HTTPStatus.SWITCHING_PROTOCOLS]
-    assert any(path.endswith("/channels") for path in sockets)
+
+    def told() -> bool:
+        sockets = [path for _, status, _, path in notebook.asked() if status == http.HTTPStatus.SWITCHING_PROTOCOLS]
+        return any(path.endswith("/channels") for path in sockets)
+
+    wait_for(told, "the log to tell of the socket, which it does at its end")
 
 
 def test_a_kernel_is_for_its_own_pages(notebook: Shown) -> None:

@@ -2,9 +2,10 @@
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
-import secrets
+import random
 import signal
 import socket
 import socketserver
@@ -43,12 +44,23 @@ OTHER_KEY = bytes(range(32, 64))
 LISTENERS = range(10_000, 30_000)
 """Ports that tests listen at: below those of connections, and of Kubernetes' node ports."""
 
+
+def _listeners() -> Iterator[int]:
+    """Give ports again and again: none twice before all were given, and none of another worker's."""
+    worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0"), os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    mine = [*LISTENERS[int(worker.removeprefix("gw")) :: int(workers)]]
+    random.shuffle(mine)
+    return itertools.cycle(mine)
+
+
+_LISTENERS = _listeners()
+
 TOKEN = "token-of-this-test-and-of-no-other"
 OWNER = "dev"
 SUFFIX = "ssh.example.test"
 
 
-def wait_for(look: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
+def wait_for(look: Callable[[], Found], what: str, seconds: float = 60.0) -> Found:
     """Return the first true answer of *look*; fail with *what* after *seconds*."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -72,11 +84,11 @@ def free_port() -> int:
     It is none of those that the kernel gives to connections (32768 and up on Linux, by ip_local_port_range): tests
     beside it open thousands of these, from many addresses of loopback, and each is in the way of who listens at all.
     """
-    while True:
-        port = secrets.choice(LISTENERS)
+    for port in _LISTENERS:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("0.0.0.0", port))  # noqa: S104 - nothing listens there
             return port
+    raise AssertionError("the ports never end")
 
 
 def is_open(connection: socket.socket, seconds: float = 0) -> bool:
@@ -176,7 +188,7 @@ class Process:
             self.popen.send_signal(number)
             self.popen.send_signal(signal.SIGCONT)
         try:
-            return self.popen.wait(15)
+            return self.popen.wait(60)
         finally:
             self.popen.kill()
 
