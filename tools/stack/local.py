@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tools import images, toolchain
 from tools.rig import Rig
+from tools.rig.rig import Status
 from tools.shell import ToolError, say
 from tools.stack.client import wait_for_login, write_client_files
 from tools.stack.engine import PACK, Engine
@@ -28,6 +29,7 @@ UNSETTLED = ("starting", "sick")
 """States of a rig that pass, most often: one slow answer of its API server is called sick."""
 
 PATIENCE_SECONDS = 30
+"""For a rig to pass from them."""
 
 IMAGES = ("bundle", "entrance", "frp", "gate", "prepare", "probe", "python", "tunnel")
 """What the local stack runs."""
@@ -173,7 +175,7 @@ def apply(workspace: Workspace, rig: Rig) -> None:
 
 def preview(workspace: Workspace, rig: Rig) -> int:
     """Show what `up` would change; it needs the rig and the images that `up` has made."""
-    if not workspace.exists or rig.status().state != "running":
+    if not workspace.exists or _settled(rig).state != "running":
         raise ToolError("there is no local stack to compare with: run `make up` first")
     applied = workspace.config_file.read_text()
     workspace.unlock()
@@ -190,13 +192,18 @@ def preview(workspace: Workspace, rig: Rig) -> int:
 def down(workspace: Workspace, rig: Rig, *, keep_rig: bool) -> None:
     """Destroy the stack, say what it retains, then remove the rig and with it that data, unless *keep_rig*.
 
-    Raises ToolError for a stack with a protected storage, of which nothing is removed then.
+    Raises ToolError for a stack with a protected storage, or on a rig that is to be kept and does not answer: of both
+    nothing is removed then.
     """
     if workspace.exists:
         workspace.unlock()
         demand_unprotected(workspace.engine())
-    if workspace.exists and _answers(rig, needed=keep_rig):
-        _destroy(workspace)
+    if workspace.exists:
+        found = _settled(rig) if keep_rig else rig.status()  # of a rig that goes nothing stays in any case
+        if found.state == "running":
+            _destroy(workspace)
+        elif keep_rig and found.state in UNSETTLED:
+            raise ToolError(f"the rig is {found.state}, {found.detail}: the stack on it is not destroyed; try again")
     if keep_rig:
         say("KEEP=1: the rig and what is retained on it stay; `make up` adopts it again")
         return
@@ -218,17 +225,12 @@ def demand_unprotected(engine: Engine) -> None:
         raise ToolError(f"protected: storage {', '.join(protected)}; {advice}")
 
 
-def _answers(rig: Rig, *, needed: bool) -> bool:
-    """Tell whether a stack on *rig* can be destroyed; where that is *needed*, wait for what is starting, or sick now.
-
-    Raises ToolError for a rig that stays so: what is on it is not gone then.
-    """
+def _settled(rig: Rig) -> Status:
+    """Give how *rig* is, after waiting for what is starting, or sick for a moment."""
     end = time.monotonic() + PATIENCE_SECONDS
-    while (found := rig.status()).state in UNSETTLED and needed and time.monotonic() < end:
+    while (found := rig.status()).state in UNSETTLED and time.monotonic() < end:
         time.sleep(1)
-    if needed and found.state in UNSETTLED:
-        raise ToolError(f"the rig is {found.state}, {found.detail}: the stack on it is not destroyed; run `down` again")
-    return found.state == "running"
+    return found
 
 
 def _destroy(workspace: Workspace) -> None:
