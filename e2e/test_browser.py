@@ -132,8 +132,8 @@ def test_nothing_failed_on_the_way(shown: World) -> None:
     assert [one for one in told if not any(word in one for word in HARMLESS)] == []
 
 
-HARMLESS = ("FailedScheduling", "connection refused", "FailedToUpdateEndpoint", "FailedMount", "deadline exceeded")
-"""What Kubernetes says of a pod that is not there yet, and of a machine that is busy."""
+HARMLESS = ("FailedScheduling", "connection refused", "FailedToUpdateEndpoint", "FailedMount")
+"""What Kubernetes says of a pod that is not there yet."""
 
 
 def test_each_state_of_a_browser_is_told(shown: World) -> None:

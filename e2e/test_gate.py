@@ -12,7 +12,7 @@ from status.states import Ssh
 
 from components import names
 from e2e.test_main_job import gate_log
-from e2e.world import WITH_PACK, World, attempt, wait_until
+from e2e.world import WITH_PACK, World, attempt, rolled_out, wait_until
 from tools import toolchain
 from tools.stack.client import ssh
 from tools.stack.reading import read_file
@@ -102,7 +102,7 @@ def test_killed_gates_cut_nobody(world: World) -> None:
 
 def test_while_no_gate_answers_status_says_so(world: World) -> None:
     """Without a gate the open session lives, nobody new gets in, and `make status` says both; then all is as before."""
-    wait_until(lambda: all_ready(world), "both gates, after the last test")
+    wait_until(lambda: rolled_out(world, "gate"), "both gates, after the last test")
     with working(world) as session:
         wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
         before = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE).spec.replicas
@@ -127,13 +127,6 @@ def state(world: World, unit: str = "other") -> tuple[Ssh, str]:
     """Give what `make status` says of a login, and why."""
     found = rows(world.cluster, read_file(world.workspace.config_file, world.workspace.stack))
     return next((row.state.ssh.state, row.state.ssh.reason) for row in found if row.unit == unit)
-
-
-def all_ready(world: World) -> bool:
-    """Tell whether there are as many gates as shall be, and each is ready."""
-    found = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE)
-    assert found.spec is not None
-    return bool(found.status and found.status.readyReplicas == len(gates(world)) == found.spec.replicas)
 
 
 def gates(world: World) -> list[Pod]:

@@ -39,7 +39,7 @@ SOON = 5.0
 what we promise, and far from the 60 of a kubelet that nobody told."""
 
 OVER = 10.0
-"""Seconds from then on within which a taken key's session is over, as promised."""
+"""Seconds from the end of `up` within which a taken key's session is over, as promised."""
 
 
 @pytest.fixture(scope="module")
@@ -147,20 +147,19 @@ def test_keys_come_and_go_within_seconds(world: World, alice: Colleague, bob: Co
     before = identity(world)
     assert not bob.gets_in()
 
-    with told_when(alice, bob.listed) as come:
+    with told_when(alice, bob.listed) as listed:
         said, ended = up(world, bob.public)
-        assert come() - ended < SOON
+        assert listed() - ended < SOON
     assert "could not be told" not in said
     assert bob.gets_in()
 
     with alice.session() as stays, bob.session() as goes:
         with told_when(alice, f"! {bob.listed}") as gone:
             _, ended = up(world)
-            listed = gone()
-            assert listed - ended < SOON
+            assert gone() - ended < SOON
         with bob.trying() as refused:
             while goes.poll() is None:
-                assert uptime() - listed < OVER, "the session of the taken key is still there"
+                assert uptime() - ended < OVER, "the session of the taken key is still there"
                 time.sleep(0.1)
             assert refused.wait() != 0
         assert stays.poll() is None

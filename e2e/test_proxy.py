@@ -15,11 +15,11 @@ from lightkube.resources.core_v1 import Pod
 from components import names
 from components.browser import BROWSER
 from e2e import browsing
-from e2e.browsing import HOST, Answer, came, signed
+from e2e.browsing import BOTH, HOST, Answer, came, signed
 from e2e.certificates import Certificate, define, give, hasten, serves
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import connected, kill
-from e2e.world import WITH_PACK, World, attempt, wait_until
+from e2e.world import WITH_PACK, World, attempt, rolled_out, wait_until
 from tests.services.world import Authority
 
 pytestmark = pytest.mark.e2e
@@ -36,13 +36,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Give a stack whose storage is behind the proxy, and serves."""
     with on_a_fresh_rig(tmp_path_factory.mktemp("proxy"), "proxy") as bare:
         world = made(bare)
-        wait_until(lambda: came(lambda: _leads(world)), "the storage to be led to")
+        wait_until(lambda: came(lambda: _leads(world), BOTH), "the storage to be led to")
         yield world
 
 
 def _leads(world: World) -> bool:
-    """Say whether both proxies know the storage, of ten that are asked."""
-    return all(ask(world, "/", headers=signed(world)).status == 302 for _ in range(10))
+    """Say whether the proxy knows the storage."""
+    return ask(world, "/", headers=signed(world)).status == 302
 
 
 def opened(world: World) -> http.client.HTTPConnection:
@@ -114,7 +114,7 @@ def _replaced(world: World, before: set[str]) -> bool:
     now = pods(world)
     served = ask(world, "/storage/lab-a/dataset/", headers=signed(world)).status
     assert served == 200, "a new client is turned away while pods are replaced"
-    ready = [pod for pod in now if all(status.ready for status in pod.status.containerStatuses or ())]
+    ready = [pod for pod in now if _ready(pod)]
     return len(ready) == 2 and not before & {pod.metadata.uid for pod in ready}
 
 
@@ -204,19 +204,13 @@ def _with_tls(world: World, tls: dict[str, Any]) -> None:
     world.edit(lambda config: config["gpu-runtime:platform"]["browser"].update(tls=tls))
     status, said = attempt(world.engine(), "up", "--yes", *WITH_PACK)
     assert status == 0, said
-    wait_until(lambda: _alone(world), "the pods of before to go")
-
-
-def _alone(world: World) -> bool:
-    """Say whether the proxy's pods are two, both ready, and none is left that ends."""
-    labels: dict[str, Any] = dict(PROXIES)
-    found: list[Any] = list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=labels))
-    return len(found) == 2 and all(map(_ready, found))
+    wait_until(lambda: rolled_out(world, names.PROXY), "the pods of before to go")
 
 
 def _ready(pod: Any) -> bool:
     """Say whether all that runs in *pod* is ready."""
-    return all(one.ready for one in _containers(pod))
+    found = _containers(pod)
+    return bool(found) and all(one.ready for one in found)
 
 
 def _containers(pod: Any) -> list[Any]:

@@ -14,10 +14,9 @@ from lightkube.resources.core_v1 import Pod
 from tunnel.retry import LONGEST_WAIT
 
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
-from e2e.test_gate import all_ready
 from e2e.test_main_job import gate_log
 from e2e.test_tier import UNIT, echoes, logging_in, pods, session_through, uid
-from e2e.world import WITH_PACK, Config, World, attempt, wait_until
+from e2e.world import WITH_PACK, Config, World, attempt, rolled_out, wait_until
 from tools.stack.client import ssh, write_client_files
 from tools.stack.workspace import replace
 
@@ -93,7 +92,7 @@ def uids(world: World, *servers: str) -> dict[str, str]:
 
 def gates(world: World) -> list[str]:
     """Give the uids of the gate's pods, once those before them are gone: `up` ends when the new ones are ready."""
-    wait_until(lambda: all_ready(world), "the gates of the last rollout to go")
+    wait_until(lambda: rolled_out(world, "gate"), "the gates of the last rollout to go")
     return sorted(map(uid, pods(world, "gate", "gate")))
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import httpx2
 import yaml
 from lightkube import ApiError, Client, KubeConfig
+from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import Namespace, Pod
 
+from components import names
 from tools.rig import Rig
 from tools.stack import local
 from tools.stack.client import ssh, wait_for_login
@@ -113,6 +115,15 @@ def gone(cluster: Client, pod: str) -> bool:
     except ApiError as error:
         return error.status.code == 404
     return False
+
+
+def rolled_out(world: World, deployment: str) -> bool:
+    """Say whether a Deployment of the platform has the pods that it shall have, each ready, and none that ends."""
+    found = world.cluster.get(Deployment, deployment, namespace=names.PLATFORM_NAMESPACE)
+    labels: dict[str, Any] = names.component_selector(deployment)
+    pods = list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=labels))
+    assert found.spec is not None
+    return bool(found.status and found.status.readyReplicas == len(pods) == found.spec.replicas)
 
 
 def wait_until(true: Callable[[], bool], what: str) -> None:

@@ -4,7 +4,7 @@ import ctypes
 import http.client
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,6 @@ class Connection(http.client.HTTPConnection):
         self.sock = socket_in(self.space)
         self.sock.settimeout(PATIENCE)
         self.sock.connect((self.host, self.port))
-
-
-def has_open(process: int, file: Path) -> bool:
-    """Say whether a process has *file* open."""
-    for one in Path(f"/proc/{process}/fd").iterdir():
-        with suppress(OSError):  # closed meanwhile, or no file
-            if one.samefile(file):
-                return True
-    return False
 
 
 def socket_in(space: Path) -> socket.socket:

@@ -14,7 +14,8 @@ from urllib.parse import quote
 from components import names
 from components.browser import DATA, dufs_arguments
 from tests.images.containers import GROUP, UID, Pod, Running, until
-from tests.spaces import Answer, Site, has_open
+from tests.processes import has_open
+from tests.spaces import Answer, Site
 
 PREFIX = names.browser_path("lab-a", "dataset")
 MIB = 1 << 20

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from components.browser import END_SECONDS
 from tests.images.browsing import MEMORY, MIB, PREFIX, Browser, browsing, sparse, write
 from tests.images.containers import Pod
 from tools.images import Image
@@ -172,4 +173,4 @@ def test_sigint_ends_it_at_once(shown: Pod) -> None:
     with browsing(shown) as browser, browser.site.begun(f"{PREFIX}/large") as answer:
         answer.read(MIB)
         browser.running.signal(signal.SIGINT)
-        assert browser.running.ends_with() == 0
+        assert browser.running.namespaces.wait(END_SECONDS) == 0

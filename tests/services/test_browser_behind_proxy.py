@@ -16,12 +16,12 @@ from routes.hosts import Site
 
 from components.browser import dufs_arguments
 from components.routes import CLUSTERS_FILE, ROUTES_FILE
+from tests.processes import has_open
 from tests.services.cluster import PASSWORD, Json, browser, endpoint, endpoint_slice, htpasswd
 from tests.services.cluster import secret as passwords
 from tests.services.proxies import HOST, ROOT, Answer, Proxy, basic
 from tests.services.test_routes import OWNERS, TRAINER, a_view
 from tests.services.world import free_port, wait_for
-from tests.spaces import has_open
 from tools.images.build import part_files
 from tools.images.recipes import DUFS, ENVOY
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tunnel import wanted as module
-from tunnel.frpc import CUT_OFF_SECONDS, Frpc, Link, Program, link_of, start, without, write_private
+from tunnel.frpc import CUT_OFF_SECONDS, Frpc, Link, Program, _pass_on, link_of, start, without, write_private
 from tunnel.frpc_config import Admin, frpc_config
 from tunnel.retry import LONGEST_WAIT, Retry
 from tunnel.supervisor import Supervisor, reap_orphans, should_restart
@@ -298,4 +298,4 @@ def test_an_frpc_that_cannot_start_is_an_error(tmp_path: Path, tunnel: Wanted) -
     before = set(threading.enumerate())
     with pytest.raises(OSError, match="nothing"):
         start(Program(tmp_path / "nothing", tmp_path, 2222), SERVER, tunnel, SERVER.address)
-    assert not [one.name for one in set(threading.enumerate()) - before if "_pass_on" in one.name]
+    assert not [one.name for one in set(threading.enumerate()) - before if _pass_on.__name__ in one.name]
