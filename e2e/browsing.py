@@ -48,10 +48,6 @@ def opened(world: World, host: str, port: int, trusted: Path | None = None) -> h
     return connection
 
 
-BOTH = 10
-"""Times in a row that one asks to have met both proxies: each hears of a change by itself."""
-
-
 def came(true: Callable[[], bool], times: int = 1) -> bool:
     """Say whether *true* holds, so often, of answers that came: one that was cut, as somebody ended, is none."""
     with suppress(OSError, http.client.HTTPException):

@@ -16,7 +16,7 @@ from components import names
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import Try, finish, pid_of, space_of, start
 from e2e.phases import during, states
-from e2e.world import World, wait_until
+from e2e.world import World, rolled_out, wait_until
 from tests.spaces import Site
 
 pytestmark = pytest.mark.e2e
@@ -35,8 +35,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def ready(world: World, storage: str) -> bool:
     """Say whether the kubelet finds the browser serving."""
-    found = world.cluster.get(Deployment, names.browser(storage), namespace="lab-a").status
-    return found is not None and found.readyReplicas == 1
+    return rolled_out(world, names.browser(storage), "lab-a")
 
 
 def cluster(world: World) -> Any:

@@ -12,7 +12,7 @@ from status.states import Ssh
 
 from components import names
 from e2e.test_main_job import gate_log
-from e2e.world import WITH_PACK, World, attempt, rolled_out, wait_until
+from e2e.world import BOTH, WITH_PACK, World, attempt, rolled_out, wait_until
 from tools import toolchain
 from tools.stack.client import ssh
 from tools.stack.reading import read_file
@@ -43,9 +43,19 @@ def answers(session: "subprocess.Popen[str]") -> bool:
     return session.stdout.readline() == "ping\n"
 
 
-def logs_in(world: World) -> bool:
-    """Tell whether a new session is let in."""
-    return ssh(world.workspace, ALIAS, "true").returncode == 0
+def logs_in(world: World, times: int = 1) -> bool:
+    """Tell whether a new session is let in, so often."""
+    return all(ssh(world.workspace, ALIAS, "true").returncode == 0 for _ in range(times))
+
+
+def turned_away(world: World, times: int) -> bool:
+    """Tell whether a new session is refused, so often."""
+    return not any(logs_in(world) for _ in range(times))
+
+
+def both_let_in(world: World) -> bool:
+    """Tell whether the gates are those that shall be, and each says yes."""
+    return rolled_out(world, "gate") and logs_in(world, BOTH)
 
 
 def fresh(service: Service) -> Service:
@@ -71,7 +81,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
     with working(world) as session:
         world.cluster.delete(Service, UNIT, namespace=NAMESPACE)
         try:
-            wait_until(lambda: not logs_in(world), "new sessions to be refused")
+            wait_until(lambda: turned_away(world, BOTH), "both gates to refuse new sessions")
             wait_until(lambda: "there is no unit 'other' in 'lab-a'" in gate_log(world), "the gate to say why")
             assert state(world) == (Ssh.PENDING, "NoService")
             assert answers(session)
@@ -79,11 +89,11 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
             assert by_hand.metadata is not None
             by_hand.metadata.namespace = "default"
             world.cluster.create(by_hand)
-            assert not logs_in(world)
+            assert turned_away(world, BOTH)
             world.cluster.delete(Service, UNIT, namespace="default")
         finally:
             world.cluster.create(fresh(service))
-        wait_until(lambda: logs_in(world), "new sessions to be let in again")
+        wait_until(lambda: both_let_in(world), "new sessions to be let in again, by both gates")
         wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
         assert answers(session)
 
@@ -95,14 +105,13 @@ def test_killed_gates_cut_nobody(world: World) -> None:
         for name in before:
             world.cluster.delete(Pod, str(name), namespace=names.PLATFORM_NAMESPACE, grace_period=0)
         assert answers(session)
-        wait_until(lambda: logs_in(world), "the next gates to let somebody in")
+        wait_until(lambda: both_let_in(world), "the next gates to let everybody in")
         assert answers(session)
         assert before.isdisjoint({pod.metadata.name for pod in gates(world) if pod.metadata})
 
 
 def test_while_no_gate_answers_status_says_so(world: World) -> None:
     """Without a gate the open session lives, nobody new gets in, and `make status` says both; then all is as before."""
-    wait_until(lambda: rolled_out(world, "gate"), "both gates, after the last test")
     with working(world) as session:
         wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
         before = world.cluster.get(Deployment, "gate", namespace=names.PLATFORM_NAMESPACE).spec.replicas
@@ -114,7 +123,7 @@ def test_while_no_gate_answers_status_says_so(world: World) -> None:
         finally:
             scale(world, before or 1)
         wait_until(lambda: state(world) == (Ssh.REACHABLE, "Announced"), "status to tell that a login works")
-        wait_until(lambda: logs_in(world), "a login")
+        wait_until(lambda: both_let_in(world), "logins at both gates")
         assert answers(session)
 
 

@@ -15,11 +15,11 @@ from lightkube.resources.core_v1 import Pod
 from components import names
 from components.browser import BROWSER
 from e2e import browsing
-from e2e.browsing import BOTH, HOST, Answer, came, signed
+from e2e.browsing import HOST, Answer, came, signed
 from e2e.certificates import Certificate, define, give, hasten, serves
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import connected, kill
-from e2e.world import WITH_PACK, World, attempt, rolled_out, wait_until
+from e2e.world import BOTH, WITH_PACK, World, attempt, is_ready, rolled_out, wait_until
 from tests.services.world import Authority
 
 pytestmark = pytest.mark.e2e
@@ -114,7 +114,7 @@ def _replaced(world: World, before: set[str]) -> bool:
     now = pods(world)
     served = ask(world, "/storage/lab-a/dataset/", headers=signed(world)).status
     assert served == 200, "a new client is turned away while pods are replaced"
-    ready = [pod for pod in now if _ready(pod)]
+    ready = [pod for pod in now if is_ready(pod)]
     return len(ready) == 2 and not before & {pod.metadata.uid for pod in ready}
 
 
@@ -207,12 +207,6 @@ def _with_tls(world: World, tls: dict[str, Any]) -> None:
     wait_until(lambda: rolled_out(world, names.PROXY), "the pods of before to go")
 
 
-def _ready(pod: Any) -> bool:
-    """Say whether all that runs in *pod* is ready."""
-    found = _containers(pod)
-    return bool(found) and all(one.ready for one in found)
-
-
 def _containers(pod: Any) -> list[Any]:
     """Give the status of each container of *pod*, once the kubelet has told of them."""
     return [*(pod.status.containerStatuses or ()), *(pod.status.initContainerStatuses or ())]
@@ -288,6 +282,6 @@ def _wait_for(world: World, killed: list[Any]) -> None:
 
     def back(old: Any) -> bool:
         now: Any = world.cluster.get(Pod, old.metadata.name, namespace=old.metadata.namespace)
-        return _restarts(now) > _restarts(old) and _ready(now)
+        return _restarts(now) > _restarts(old) and is_ready(now)
 
     wait_until(lambda: all(map(back, killed)), "those that were killed to return")

@@ -15,7 +15,7 @@ from tunnel.retry import LONGEST_WAIT
 
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.test_main_job import gate_log
-from e2e.test_tier import UNIT, echoes, logging_in, pods, session_through, uid
+from e2e.test_tier import UNIT, comes_in, echoes, logging_in, pods, session_through, uid
 from e2e.world import WITH_PACK, Config, World, attempt, rolled_out, wait_until
 from tools.stack.client import ssh, write_client_files
 from tools.stack.workspace import replace
@@ -54,11 +54,6 @@ def up(world: World) -> float:
     assert status == 0, said
     assert "could not be told" not in said
     return ended
-
-
-def comes_in(world: World) -> bool:
-    """Log in with the host key that is pinned, and no other."""
-    return ssh(world.workspace, UNIT, "true").returncode == 0
 
 
 def comes_in_soon(world: World, ended: float, soon: float = SOON) -> None:

@@ -16,7 +16,7 @@ from status.states import Ssh
 
 from components.dns import DnsSpec
 from e2e.netns import pid_in, pid_of, space_of
-from e2e.world import WITH_PACK, World, attempt, wait_until
+from e2e.world import BOTH, WITH_PACK, World, attempt, is_ready, wait_until
 from tools.rig.outside import LINKS, SPACE, outside
 from tools.stack.client import ssh, through
 from tools.stack.reading import read_file
@@ -40,9 +40,7 @@ def pods(world: World, server: str, component: str = "frps") -> list[Pod]:
 
 def ready(world: World, server: str) -> bool:
     """Say whether the server's one pod is ready."""
-    found = pods(world, server)
-    conditions = (found[0].status.conditions or []) if len(found) == 1 and found[0].status else []
-    return any(one.type == "Ready" and one.status == "True" for one in conditions)
+    return [is_ready(pod) for pod in pods(world, server)] == [True]
 
 
 def uid(pod: Pod) -> str:
@@ -70,6 +68,11 @@ def session_through(world: World, server: str) -> Iterator["subprocess.Popen[str
             yield process
         finally:
             process.kill()
+
+
+def comes_in(world: World) -> bool:
+    """Log in with the host key that is pinned, and no other."""
+    return ssh(world.workspace, UNIT, "true").returncode == 0
 
 
 def echoes(process: "subprocess.Popen[str]") -> bool:
@@ -146,7 +149,7 @@ def test_a_killed_server_takes_its_own_sessions_alone(world: World) -> None:
         name = str(pod.metadata.name) if pod.metadata else ""
         world.cluster.delete(Pod, name, namespace=PLATFORM, grace_period=0)
         assert echoes(other)
-        wait_until(lambda: ssh(world.workspace, UNIT, "true").returncode == 0, "a login")
+        wait_until(lambda: comes_in(world), "a login")
         wait_until(lambda: ready(world, "frps-0"), "the server to return")
         assert echoes(other)
         with session_through(world, "frps-0") as returned:
@@ -162,7 +165,7 @@ def test_the_entrance_says_who_came(world: World) -> None:
         enter = f"nsenter --net={space_of(pid_in(space))}"
         command = through(unit["connect"]["host"], unit["connect"]["port"])["ProxyCommand"]
         argv = ["ssh", "-F", str(world.workspace.ssh_config), "-oBatchMode=yes", f"-oProxyCommand={enter} {command}"]
-        wait_until(lambda: ready(world, "frps-0") and ready(world, "frps-1"), "both servers")
+        wait_until(lambda: all(comes_in(world) for _ in range(BOTH)), "both servers, after the last test")
         assert subprocess.run([*argv, UNIT, "true"], check=False, stdin=subprocess.DEVNULL).returncode == 0
     wait_until(lambda: any(said_of_client(world, server, "end") for server in SERVERS), "its end to be told")
     (server,) = [server for server in SERVERS if said_of_client(world, server, "end")]
@@ -244,7 +247,7 @@ def test_without_dns_people_work_and_log_in(world: World) -> None:
     with session_through(world, "frps-0") as first, session_through(world, "frps-1") as second, without_dns(world):
         assert not resolves(world)
         for _ in range(8):  # more than the connections that wait at the servers from before
-            assert ssh(world.workspace, UNIT, "true").returncode == 0
+            assert comes_in(world)
         assert echoes(first)
         assert echoes(second)
         assert reachable(world)

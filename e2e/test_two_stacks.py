@@ -16,11 +16,11 @@ from lightkube.types import PatchType
 
 from components import derive, names
 from e2e import browsing, test_main_job
-from e2e.browsing import BOTH, Answer, came, signed
 from e2e.browsing import HOST as FILES
+from e2e.browsing import Answer, came, signed
 from e2e.conftest import describe, made, on_a_fresh_rig, told_on_failure
 from e2e.netns import Try, finish, pid_of, space_of, start
-from e2e.world import WITH_PACK, World, attempt, rolled_out, wait_until
+from e2e.world import BOTH, WITH_PACK, World, attempt, rolled_out, wait_until
 from stacks.schema import PlatformKeys
 from tools.doctor.__main__ import examine
 from tools.doctor.findings import Status

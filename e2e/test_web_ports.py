@@ -15,10 +15,10 @@ from lightkube.resources.core_v1 import Pod, Service
 
 from components import names
 from e2e import browsing
-from e2e.browsing import BOTH, HOST, Answer, came, opened, signed
+from e2e.browsing import HOST, Answer, came, opened, signed
 from e2e.conftest import made, on_a_fresh_rig
 from e2e.netns import Try, finish, pid_of, space_of, start
-from e2e.world import World, wait_until
+from e2e.world import BOTH, World, wait_until
 from tests.services.chromium import Chromium, chromium
 
 pytestmark = pytest.mark.e2e

@@ -26,6 +26,9 @@ from tools.stack.workspace import replace as replace_file
 PATIENCE_SECONDS = 240.0
 """For what takes seconds on an idle machine: above what the product itself waits for, two minutes at the longest."""
 
+BOTH = 10
+"""Times in a row that one asks to have met both gates, proxies or servers: each hears of a change by itself."""
+
 Config = dict[str, Any]
 
 
@@ -117,13 +120,22 @@ def gone(cluster: Client, pod: str) -> bool:
     return False
 
 
-def rolled_out(world: World, deployment: str) -> bool:
-    """Say whether a Deployment of the platform has the pods that it shall have, each ready, and none that ends."""
-    found = world.cluster.get(Deployment, deployment, namespace=names.PLATFORM_NAMESPACE)
-    labels: dict[str, Any] = names.component_selector(deployment)
-    pods = list(world.cluster.list(Pod, namespace=names.PLATFORM_NAMESPACE, labels=labels))
-    assert found.spec is not None
-    return bool(found.status and found.status.readyReplicas == len(pods) == found.spec.replicas)
+def is_ready(pod: Pod) -> bool:
+    """Say whether the kubelet finds all of *pod* ready."""
+    conditions = (pod.status.conditions if pod.status else None) or []
+    return any(one.type == "Ready" and one.status == "True" for one in conditions)
+
+
+def rolled_out(world: World, deployment: str, namespace: str = names.PLATFORM_NAMESPACE) -> bool:
+    """Say whether a Deployment has the pods that it shall have, each ready, and none that ends.
+
+    The pods themselves are asked: what a Deployment counts is of a moment ago, when those that are gone were there.
+    """
+    found: Any = world.cluster.get(Deployment, deployment, namespace=namespace)
+    pods = list(world.cluster.list(Pod, namespace=namespace, labels=found.spec.selector.matchLabels))
+    seen = found.status.observedGeneration == found.metadata.generation
+    new = found.status.updatedReplicas == found.spec.replicas
+    return seen and new and len(pods) == found.spec.replicas and all(map(is_ready, pods))
 
 
 def wait_until(true: Callable[[], bool], what: str) -> None:
