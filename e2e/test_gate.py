@@ -14,7 +14,6 @@ from components import names
 from e2e.test_main_job import gate_log
 from e2e.world import BOTH, WITH_PACK, World, attempt, rolled_out, wait_until
 from tools import toolchain
-from tools.stack.client import ssh
 from tools.stack.reading import read_file
 from tools.status.rows import rows
 
@@ -43,19 +42,14 @@ def answers(session: "subprocess.Popen[str]") -> bool:
     return session.stdout.readline() == "ping\n"
 
 
-def logs_in(world: World, times: int = 1) -> bool:
-    """Tell whether a new session is let in, so often."""
-    return all(ssh(world.workspace, ALIAS, "true").returncode == 0 for _ in range(times))
-
-
-def turned_away(world: World, times: int) -> bool:
-    """Tell whether a new session is refused, so often."""
-    return not any(logs_in(world) for _ in range(times))
+def both_refuse(world: World) -> bool:
+    """Tell whether neither gate lets a new session in."""
+    return not any(world.comes_in(ALIAS) for _ in range(BOTH))
 
 
 def both_let_in(world: World) -> bool:
-    """Tell whether the gates are those that shall be, and each says yes."""
-    return rolled_out(world, "gate") and logs_in(world, BOTH)
+    """Tell whether the gates are those that shall be, and each lets new sessions in."""
+    return rolled_out(world, "gate") and world.comes_in(ALIAS, BOTH)
 
 
 def fresh(service: Service) -> Service:
@@ -81,7 +75,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
     with working(world) as session:
         world.cluster.delete(Service, UNIT, namespace=NAMESPACE)
         try:
-            wait_until(lambda: turned_away(world, BOTH), "both gates to refuse new sessions")
+            wait_until(lambda: both_refuse(world), "both gates to refuse new sessions")
             wait_until(lambda: "there is no unit 'other' in 'lab-a'" in gate_log(world), "the gate to say why")
             assert state(world) == (Ssh.PENDING, "NoService")
             assert answers(session)
@@ -89,7 +83,7 @@ def test_a_unit_without_a_service_takes_no_new_session(world: World) -> None:
             assert by_hand.metadata is not None
             by_hand.metadata.namespace = "default"
             world.cluster.create(by_hand)
-            assert turned_away(world, BOTH)
+            assert both_refuse(world)
             world.cluster.delete(Service, UNIT, namespace="default")
         finally:
             world.cluster.create(fresh(service))
@@ -118,7 +112,7 @@ def test_while_no_gate_answers_status_says_so(world: World) -> None:
         try:
             scale(world, 0)
             wait_until(lambda: state(world) == (Ssh.PENDING, "NoGate"), "status to tell that no gate answers")
-            wait_until(lambda: not logs_in(world), "the last gate to end, which still answers whom it knows")
+            wait_until(lambda: not world.comes_in(ALIAS), "the last gate to end, which still answers whom it knows")
             assert answers(session)
         finally:
             scale(world, before or 1)
@@ -179,7 +173,7 @@ def service_after_up(world: World) -> tuple[str | None, list[int]]:
     """Bring the stack up; give uid and ports of the unit's Service, once somebody can log in."""
     status, said = attempt(world.engine(RESTART=ALIAS), "up", "--yes", *WITH_PACK)
     assert status == 0, said
-    wait_until(lambda: logs_in(world), "a login")
+    wait_until(lambda: world.comes_in(ALIAS), "a login")
     service = world.cluster.get(Service, UNIT, namespace=NAMESPACE)
     ports = (service.spec.ports if service.spec else None) or []
     return service.metadata.uid if service.metadata else None, [port.port for port in ports]

@@ -15,7 +15,7 @@ from tunnel.retry import LONGEST_WAIT
 
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.test_main_job import gate_log
-from e2e.test_tier import UNIT, comes_in, echoes, logging_in, pods, session_through, uid
+from e2e.test_tier import UNIT, echoes, logging_in, pods, session_through, uid
 from e2e.world import WITH_PACK, Config, World, attempt, rolled_out, wait_until
 from tools.stack.client import ssh, write_client_files
 from tools.stack.workspace import replace
@@ -59,7 +59,7 @@ def up(world: World) -> float:
 def comes_in_soon(world: World, ended: float, soon: float = SOON) -> None:
     """Log in with what the `up` hands out that was over at *ended*."""
     write_client_files(world.workspace, world.engine().outputs())
-    while not comes_in(world):
+    while not world.comes_in(UNIT):
         assert time.monotonic() - ended < soon, ssh(world.workspace, UNIT, "true").stderr
 
 

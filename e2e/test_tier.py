@@ -70,11 +70,6 @@ def session_through(world: World, server: str) -> Iterator["subprocess.Popen[str
             process.kill()
 
 
-def comes_in(world: World) -> bool:
-    """Log in with the host key that is pinned, and no other."""
-    return ssh(world.workspace, UNIT, "true").returncode == 0
-
-
 def echoes(process: "subprocess.Popen[str]") -> bool:
     """Say whether a line comes back."""
     assert process.stdin
@@ -149,7 +144,7 @@ def test_a_killed_server_takes_its_own_sessions_alone(world: World) -> None:
         name = str(pod.metadata.name) if pod.metadata else ""
         world.cluster.delete(Pod, name, namespace=PLATFORM, grace_period=0)
         assert echoes(other)
-        wait_until(lambda: comes_in(world), "a login")
+        wait_until(lambda: world.comes_in(UNIT), "a login")
         wait_until(lambda: ready(world, "frps-0"), "the server to return")
         assert echoes(other)
         with session_through(world, "frps-0") as returned:
@@ -165,7 +160,7 @@ def test_the_entrance_says_who_came(world: World) -> None:
         enter = f"nsenter --net={space_of(pid_in(space))}"
         command = through(unit["connect"]["host"], unit["connect"]["port"])["ProxyCommand"]
         argv = ["ssh", "-F", str(world.workspace.ssh_config), "-oBatchMode=yes", f"-oProxyCommand={enter} {command}"]
-        wait_until(lambda: all(comes_in(world) for _ in range(BOTH)), "both servers, after the last test")
+        wait_until(lambda: world.comes_in(UNIT, BOTH), "both servers, after the last test")
         assert subprocess.run([*argv, UNIT, "true"], check=False, stdin=subprocess.DEVNULL).returncode == 0
     wait_until(lambda: any(said_of_client(world, server, "end") for server in SERVERS), "its end to be told")
     (server,) = [server for server in SERVERS if said_of_client(world, server, "end")]
@@ -246,8 +241,7 @@ def test_without_dns_people_work_and_log_in(world: World) -> None:
     assert resolves(world)
     with session_through(world, "frps-0") as first, session_through(world, "frps-1") as second, without_dns(world):
         assert not resolves(world)
-        for _ in range(8):  # more than the connections that wait at the servers from before
-            assert comes_in(world)
+        assert world.comes_in(UNIT, times=8)  # more than the connections that wait at the servers from before
         assert echoes(first)
         assert echoes(second)
         assert reachable(world)
