@@ -1,4 +1,4 @@
-"""The end of the main job's stack; runs after all who work on it (see conftest.ORDER)."""
+"""The end of the main job's stack; runs after all who work on it (see conftest.GROUPS)."""
 
 import os
 import subprocess

@@ -15,7 +15,7 @@ from tunnel.retry import LONGEST_WAIT
 
 from e2e.conftest import made, on_a_fresh_rig, told_on_failure
 from e2e.test_main_job import gate_log
-from e2e.test_tier import UNIT, echoes, logging_in, pods, session_through, uid
+from e2e.test_tier import SERVERS, UNIT, echoes, logging_in, pods, session_through, uid
 from e2e.world import WITH_PACK, Config, World, attempt, rolled_out, wait_until
 from tools.stack.client import ssh, write_client_files
 from tools.stack.workspace import replace
@@ -26,7 +26,6 @@ SOON = 20.0
 """Seconds from the end of `up` within which a unit answers as `up` says: far from the 60 of a kubelet nobody told."""
 
 SECRET, PREVIOUS = "gpu-runtime:secret", "gpu-runtime:previousSecret"
-SERVERS = ("frps-0", "frps-1")
 OTHER_PORT = 31345
 
 

@@ -43,6 +43,11 @@ def ready(world: World, server: str) -> bool:
     return [is_ready(pod) for pod in pods(world, server)] == [True]
 
 
+def both_ready(world: World) -> bool:
+    """Say whether both servers are there, each with its units."""
+    return all(ready(world, server) for server in SERVERS)
+
+
 def uid(pod: Pod) -> str:
     """Give the pod's own number."""
     return str(pod.metadata.uid) if pod.metadata else ""
@@ -114,7 +119,7 @@ def test_servers_roll_one_by_one_and_logins_go_on(world: World) -> None:
 
     A session through one goes on while it drains. The unit's pod stays. The preview says what is replaced.
     """
-    before = {server: uid(pods(world, server)[0]) for server in ("frps-0", "frps-1")}
+    before = {server: uid(pods(world, server)[0]) for server in SERVERS}
     unit = unit_uid(world)
     with world.changed(limits), session_through(world, "frps-0") as session:
         status, said = attempt(world.engine(), "preview", *WITH_PACK)
@@ -132,13 +137,13 @@ def test_servers_roll_one_by_one_and_logins_go_on(world: World) -> None:
         assert failed == []
         after = {server: uid(pods(world, server)[0]) for server in before}
         assert not set(after.values()) & set(before.values())
-        wait_until(lambda: all(ready(world, server) for server in after), "both servers")
+        wait_until(lambda: both_ready(world), "both servers")
         assert unit_uid(world) == unit
 
 
 def test_a_killed_server_takes_its_own_sessions_alone(world: World) -> None:
     """A server that dies at once: sessions through the other live, new logins work, and it returns with its units."""
-    wait_until(lambda: all(ready(world, server) for server in ("frps-0", "frps-1")), "both servers")
+    wait_until(lambda: both_ready(world), "both servers")
     with session_through(world, "frps-1") as other:
         (pod,) = pods(world, "frps-0")
         name = str(pod.metadata.name) if pod.metadata else ""
@@ -160,7 +165,7 @@ def test_the_entrance_says_who_came(world: World) -> None:
         enter = f"nsenter --net={space_of(pid_in(space))}"
         command = through(unit["connect"]["host"], unit["connect"]["port"])["ProxyCommand"]
         argv = ["ssh", "-F", str(world.workspace.ssh_config), "-oBatchMode=yes", f"-oProxyCommand={enter} {command}"]
-        wait_until(lambda: world.comes_in(UNIT, BOTH), "both servers, after the last test")
+        wait_until(lambda: both_ready(world) and world.comes_in(UNIT, BOTH), "both servers to let people in")
         assert subprocess.run([*argv, UNIT, "true"], check=False, stdin=subprocess.DEVNULL).returncode == 0
     wait_until(lambda: any(said_of_client(world, server, "end") for server in SERVERS), "its end to be told")
     (server,) = [server for server in SERVERS if said_of_client(world, server, "end")]
@@ -237,7 +242,7 @@ def test_without_dns_people_work_and_log_in(world: World) -> None:
 
     A server that is killed meanwhile comes back and has its units.
     """
-    wait_until(lambda: all(ready(world, server) for server in ("frps-0", "frps-1")), "both servers")
+    wait_until(lambda: both_ready(world), "both servers")
     assert resolves(world)
     with session_through(world, "frps-0") as first, session_through(world, "frps-1") as second, without_dns(world):
         assert not resolves(world)

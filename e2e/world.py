@@ -18,7 +18,7 @@ from lightkube.resources.core_v1 import Namespace, Pod
 from components import names
 from tools.rig import Rig
 from tools.stack import local
-from tools.stack.client import ssh
+from tools.stack.client import ssh, wait_for_login
 from tools.stack.engine import PACK, REPOSITORY, Engine
 from tools.stack.workspace import Workspace
 from tools.stack.workspace import replace as replace_file
@@ -85,6 +85,7 @@ class World:
         old = self.pod(unit)
         self.cluster.delete(Pod, old, namespace="lab-a")
         wait_until(lambda: gone(self.cluster, old), f"pod {old} to go")
+        wait_for_login(self.workspace, f"{unit}.lab-a")
         wait_until(lambda: self.comes_in(f"{unit}.lab-a", BOTH), f"{unit} to be announced by each server")
 
     @contextmanager
